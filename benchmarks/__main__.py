@@ -21,6 +21,7 @@ from benchmarks import (
     rollouts,
     soak,
     turns,
+    views,
     watch_page,
     watched_loop,
     watched_run,
@@ -40,6 +41,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "soak": soak.measure,
     "journal": journal.measure,
     "turns": turns.measure,
+    "views": views.measure,
     "rollouts": rollouts.measure,
     "openenv": openenv.measure,
     "watch_page": watch_page.measure,
@@ -47,7 +49,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "watched_loop": watched_loop.measure,
 }
 
-LONG: Final = {"abuse", "cluster", "kills", "kills_rollouts", "openenv", "recovery", "soak"}
+LONG: Final = {"abuse", "cluster", "kills", "kills_rollouts", "openenv", "recovery", "soak", "views"}
 """Parts that run only if named, because they take many minutes."""
 
 

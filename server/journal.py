@@ -14,7 +14,6 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Protocol
 
 from prometheus_client import Histogram
-from sqlalchemy import URL
 
 from spectator.clock import Clock
 from spectator.episodes.past_states import StateFile
@@ -234,7 +233,7 @@ async def _read(url: str, synchronous: Synchronous) -> JoinedJournal:
 
 
 def journal_url(settings: Settings) -> str:
-    """Return the journal's URL for SQLAlchemy, with the folder's name escaped."""
+    """Return the journal's URL; a path after ``sqlite:///`` is not escaped."""
     if settings.journal_url is not None:
         return settings.journal_url.get_secret_value()
-    return URL.create("sqlite", database=str(settings.data_dir / "journal.db")).render_as_string()
+    return f"sqlite:///{settings.data_dir / 'journal.db'}"

@@ -1,6 +1,6 @@
 """How waits grow while something keeps failing; each user holds its own figures.
 
-Those of a lost connection are ``RECONNECT`` (`terminal`), ``DATABASE_PAUSES`` (`runs.leased_log`),
+Those of a lost connection are ``RECONNECT`` (`terminal`), ``DATABASE_PAUSES`` (`journal.outage`),
 ``LISTEN_PAUSES`` (`journal.postgres`) and ``SERVER_PAUSES`` (`runs.actors`); those of the pages are in
 ``static/live/protocol.js``.
 """

@@ -13,27 +13,27 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spectator.bus import Bus, Overflow, Subscription
+from spectator.bus import Bus
 from spectator.clock import Clock, whole
-from spectator.environments.world import World
 from spectator.episodes.embargo import Embargo
 from spectator.episodes.plan import Commit, EpisodePlan
-from spectator.episodes.stream import KEPT, LONG, EpisodeStream, JournalTrouble, Recorder, TurnFacts
+from spectator.episodes.stream import (
+    BEGINNING,
+    LONG,
+    EpisodeStream,
+    NumberedStream,
+    RecordPosition,
+    TurnFacts,
+    outage_warning,
+)
 from spectator.episodes.unrecorded_steps import EncodedStep, UnrecordedSteps, attach, attachments_of
 from spectator.episodes.view import DerivedView, State, used
 from spectator.errors import EpisodeError, EpisodeNotFound, EpisodeOver, JournalUnavailable
-from spectator.events import (
-    Event,
-    Fact,
-    RecordedEvent,
-    Warned,
-    core_fact,
-)
+from spectator.events import Event, Fact, RecordedEvent
 from spectator.journal.contract import Attachments, EpisodeLog
 
 logger = logging.getLogger(__name__)
@@ -48,62 +48,24 @@ UNRECORDED_CHARACTERS: Final = 96 * 1024
 """Maximum characters of waiting events, so that large steps take no more memory than small ones."""
 
 
-class DerivedStream:
-    """Numbers and records the events of an episode with a derived view; see :class:`.EpisodeStream`.
+class DerivedStream(NumberedStream):
+    """Records facts only; the view is derived from them.
 
     ``state`` and ``head_seq`` belong to the view. :meth:`open` derives it, and it is kept up to date while
     someone is subscribed.
-
-    Args:
-        episode_id: Id of the episode.
-        epoch: Id of the numbering.
-        world: Provides the projection and the commentator for viewers.
-        journal: Records the events; the view is derived from it.
-        bus: Publishes the view's events while someone listens.
-        clock: Timestamps the events.
-        commit: When a step counts as recorded; see ``EpisodePlan.commit``.
-        patience_s: Seconds that a step waits for a journal that cannot be written; the end waits forever.
-        state: The viewers' state, if another process began the episode.
-        head_seq: Number of the last recorded event then.
-        view_seq: Number of the view's last event then.
-        embargo: Withholds what viewers may not see yet; nothing if omitted.
     """
 
-    def __init__(
-        self,
-        episode_id: str,
-        epoch: str,
-        *,
-        world: World,
-        journal: EpisodeLog,
-        bus: Bus,
-        clock: Clock,
-        commit: Commit,
-        patience_s: float = 0.0,
-        state: State | None = None,
-        head_seq: int = 0,
-        view_seq: int = 0,
-        embargo: Embargo | None = None,
-    ) -> None:
-        self.episode_id = episode_id
-        self.epoch = epoch
-        self.shown = embargo or self
-        """The public ``state`` and ``head_seq``."""
-        self._embargo = embargo
-        self._recorder = Recorder(episode_id, journal, clock, patience_s)
-        self.news = self._recorder.news
-        """Waits until the next failed attempt to record, or the first success after failures."""
-        self._journal = journal
-        self._bus = bus
+    def _begin_at(self, left: RecordPosition, commit: Commit) -> None:
         self._limit = WAITING[commit]
-        self._waiting = UnrecordedSteps(episode_id, epoch, clock, head_seq)
-        self._view = DerivedView(world, epoch, state=state, seq=view_seq, recorded_seq=head_seq)
+        self._waiting = UnrecordedSteps(self.episode_id, self.epoch, self._clock, left.head_seq)
+        self._view = DerivedView(
+            self._world, self.epoch, state=left.state, seq=left.view_seq, recorded_seq=left.head_seq
+        )
         self._usage: Mapping[str, Any] = self._view.state.get("usage", {})
         self._begun: Mapping[str, Any] = self._view.state.get("episode", {})  # only what usage needs
         self._first: RecordedEvent | None = None  # until the view is first used
         self._recording: asyncio.Task[None] | None = None
         self._failure: EpisodeError | None = None
-        self._order = asyncio.Lock()
         self._showing = asyncio.Lock()
 
     @property
@@ -123,16 +85,8 @@ class DerivedStream:
         first, self._first = self._first, None
         if first is None or self._view.recorded_seq > 0:
             return []
-        return self._visible(self._view.take([first]))
-
-    def _visible(self, fresh: list[RecordedEvent]) -> list[RecordedEvent]:
-        """Return the events that become public once the view has reached ``fresh``."""
-        return fresh if self._embargo is None else self._embargo.take(fresh, self._view.state)
-
-    @property
-    def trouble(self) -> JournalTrouble | None:
-        """Why the record cannot be written now."""
-        return self._recorder.trouble
+        fresh = self._view.take([first])
+        return self._visible(fresh, self._view.state)
 
     @property
     def ended(self) -> bool:
@@ -148,10 +102,6 @@ class DerivedStream:
     def _watched(self) -> bool:
         return self._bus.listeners(self.episode_id) > 0
 
-    def give_up_waiting(self, *, for_good: bool) -> None:
-        """Stop waiting to record the current step; with ``for_good``, also any later one."""
-        self._recorder.give_up_waiting(for_good=for_good)
-
     async def open(self) -> None:
         """Derive the view up to the last recorded event; long stretches in a thread.
 
@@ -160,12 +110,10 @@ class DerivedStream:
         """
         await self._show(())
 
-    def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
-        """Subscribe to the events after ``head_seq``; closed once the end is shown."""
-        subscription = self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
-        if self.ended and self._view.recorded_seq == self._waiting.recorded_seq:
-            subscription.close()
-        return subscription
+    @property
+    def over(self) -> bool:
+        """Whether the end is recorded and the view has reached it."""
+        return self.ended and self._view.recorded_seq == self._waiting.recorded_seq
 
     def begin(
         self, opening: Sequence[TurnFacts], attachments: Attachments | None = None
@@ -186,31 +134,6 @@ class DerivedStream:
         self._take(self._waiting.encode(turn, facts))
         self._recording = asyncio.get_running_loop().create_task(self._record_beginning())
         return self._recording
-
-    def emit(
-        self,
-        turn: int,
-        facts: Sequence[Fact],
-        *,
-        patient: bool = True,
-        attachments: Attachments | None = None,
-    ) -> Coroutine[Any, Any, int]:
-        """Record the facts of one turn; see :meth:`emit_steps`."""
-        return self.emit_steps([(turn, facts)], patient=patient, attachments=attachments)
-
-    def take_steps(
-        self, steps: Sequence[TurnFacts], *, attachments: Attachments | None = None
-    ) -> int | Awaitable[int]:
-        """Do the same as :meth:`emit_steps`, without an awaitable if there is nothing to wait for."""
-        if len(steps) == 1 and self._failure is None and self._waiting.goes_on:
-            turn, facts = steps[0]
-            if 0 < len(facts) <= LONG and facts[-1].type != "episode.ended":
-                step = self._waiting.encode(turn, facts)
-                if attachments is not None:
-                    attach(attachments, [step])
-                self._take(step)
-                return self._settled() if self._must_settle else self._recorded_soon()
-        return self.emit_steps(steps, attachments=attachments)
 
     async def emit_steps(
         self, steps: Sequence[TurnFacts], *, patient: bool = True, attachments: Attachments | None = None
@@ -253,9 +176,16 @@ class DerivedStream:
             self._raise_failure()
         for step in encoded:
             self._take(step)
-        if patient:
-            return await self._settled() if ends or self._must_settle else self._recorded_soon()
-        await whole(self._record(patient=False, withdrawing=encoded))
+        if not patient:
+            await whole(self._record(patient=False, withdrawing=encoded))
+        elif ends or self._must_settle:
+            try:
+                await self.settle()
+            except asyncio.CancelledError:
+                self.give_up_waiting(for_good=True)
+                raise
+        else:
+            self._start_recording()
         return self._recorder.characters
 
     @property
@@ -265,20 +195,6 @@ class DerivedStream:
         limit = self._limit if waiting.recorded_seq or self._limit == UNRECORDED_STEPS else 1
         full = len(waiting.steps) >= limit or waiting.characters >= UNRECORDED_CHARACTERS
         return full or self._bus.listeners(self.episode_id) > 0
-
-    def _recorded_soon(self) -> int:
-        if self._recording is None or self._recording.done():
-            self._start_recording()
-        return self._recorder.characters
-
-    async def _settled(self) -> int:
-        """Wait until all is recorded; a cancellation stops all waiting for the journal."""
-        try:
-            await self.settle()
-        except asyncio.CancelledError:
-            self.give_up_waiting(for_good=True)
-            raise
-        return self._recorder.characters
 
     async def settle(self) -> None:
         """Wait until everything emitted is recorded.
@@ -358,14 +274,13 @@ class DerivedStream:
             waiting.note_recorded(steps, events[-1].seq)
             await self._publish(events)
             if waited_s and not waiting.ended:
-                warned = Warned(message=f"The record could not be written for {waited_s:.0f} s. {KEPT}")
-                waiting.put_first(steps[-1].turn, [core_fact(warned)])
+                waiting.put_first(steps[-1].turn, [outage_warning(waited_s)])
 
     async def _publish(self, events: Sequence[RecordedEvent]) -> None:
         """Publish recorded events to listeners; without listeners, only the start and the end."""
         if events[0].seq == 1:
             self._first = events[0]
-            if self._embargo is not None:
+            if self.embargo is not None:
                 self._begin_view()  # so that the embargo has the first event
         if self._watched:
             try:
@@ -392,27 +307,12 @@ class DerivedStream:
                 view = copy(self._view)  # so that the viewers' state changes atomically, on the loop
                 shown = await asyncio.to_thread(view.take, ahead) if len(ahead) > LONG else view.take(ahead)
                 self._view = view
-                shown = self._visible(shown)
+                shown = self._visible(shown, view.state)
                 if self._watched:
                     self._bus.publish(shown)
 
 
 Stream = EpisodeStream | DerivedStream
-
-
-@dataclass(frozen=True, slots=True)
-class RecordPosition:
-    """The end of an episode's record left by another process.
-
-    Args:
-        head_seq: Number of the last recorded event.
-        view_seq: Number of the view's last event.
-        state: The viewers' state.
-    """
-
-    head_seq: int = 0
-    view_seq: int = 0
-    state: State = field(default_factory=dict)
 
 
 def open_stream(
@@ -440,31 +340,16 @@ def open_stream(
         left: Where another process left it; ``None`` to begin.
         embargo: Withholds what viewers may not see yet; nothing if omitted.
     """
-    left = left or RecordPosition()
-    if plan.view == "derived":
-        return DerivedStream(
-            episode_id,
-            epoch,
-            world=plan.world,
-            journal=journal,
-            bus=bus,
-            clock=clock,
-            commit=plan.commit,
-            patience_s=patience_s,
-            state=left.state,
-            head_seq=left.head_seq,
-            view_seq=left.view_seq,
-            embargo=embargo,
-        )
-    return EpisodeStream(
+    kind = DerivedStream if plan.view == "derived" else EpisodeStream
+    return kind(
         episode_id,
         epoch,
         world=plan.world,
         journal=journal,
         bus=bus,
         clock=clock,
+        commit=plan.commit,
         patience_s=patience_s,
-        state=left.state,
-        head_seq=left.head_seq,
+        left=left or BEGINNING,
         embargo=embargo,
     )

@@ -73,11 +73,11 @@ from spectator.text import clean_text
 
 
 class Emit(Protocol):
-    """Takes the facts of steps: done when it returns a number, or when its awaitable is done."""
+    """Records the facts of steps."""
 
     def __call__(
         self, steps: Sequence[tuple[int, Sequence[Fact]]], *, attachments: Attachments | None = None
-    ) -> Awaitable[int] | int:
+    ) -> Awaitable[int]:
         """Record facts, each step's with its turn, and ``attachments`` in the same commit.
 
         Returns:
@@ -163,7 +163,10 @@ class Driver:
         self._profile = plan.profile
         self._episode_id = episode_id
         self._emit = emit
-        self._control = control
+        self.control = control
+        """Its end, its pause and its pace."""
+        self.thinking = thinking or Thinking(clock)
+        """The current partial decision."""
         self._clock = clock
         self._limits = limits
         self._past = past
@@ -178,7 +181,7 @@ class Driver:
             control=control,
             clock=clock,
             limits=limits,
-            thinking=thinking or Thinking(clock),
+            thinking=self.thinking,
             budget=budget,
             rule=rule,
             own=self._own,
@@ -249,7 +252,7 @@ class Driver:
             with typed_as(partial(_unrecorded, self._episode_id)):
                 calls = [] if ended.undecided is None else [self._policies.undecided_calls]
                 attachments = Attachments(calls, None if ended.truth is None else self._truth) or None
-                await self._recorded([(self._turn, [core_fact(ended)])], attachments)
+                await self._emit([(self._turn, [core_fact(ended)])], attachments=attachments)
         except EpisodeOver:  # cancelled while the end was being recorded
             return ended
         except LeaseLost as error:
@@ -274,11 +277,11 @@ class Driver:
                 return await self._end_undecided(error)
             case EndRequested():
                 return self._requested_end()
-            case JournalError() if self._control.end is not None:
+            case JournalError() if self.control.end is not None:
                 return self._requested_end()
             case LeaseLost():
                 logger.warning("episode %s is left to another process: %s", self._episode_id, error)
-                self._control.request_end(EndRequest("suspended", str(error)))
+                self.control.request_end(EndRequest("suspended", str(error)))
                 return None
             case JournalError():
                 what, reason, detail = "the journal", "interrupted", f"the journal failed: {error}"
@@ -292,20 +295,20 @@ class Driver:
         return cut_short(reason, detail, self._turn, failure_class)
 
     def _requested_end(self) -> EpisodeEnded | None:
-        end = self._control.end
+        end = self.control.end
         assert end is not None
         return None if end.reason == "suspended" else cut_short(end.reason, end.detail, self._turn)
 
     async def _end_undecided(self, error: PolicyError) -> EpisodeEnded | None:
         """Return the end after a failed decision; ``None`` if the episode is suspended for it."""
-        if self._control.end is not None:
+        if self.control.end is not None:
             return self._requested_end()
         if self._plan.on_failure == "suspend" or isinstance(error, EpisodeSuspension):
             logger.warning("episode %s is suspended: %s", self._episode_id, error)
             with suppress(SpectatorError):  # it is suspended even if that cannot be recorded
                 attachments = Attachments([self._policies.undecided_calls]) or None
-                await self._recorded([(self._turn, [self._suspended(error)])], attachments)
-            self._control.request_end(EndRequest("suspended", str(error)))
+                await self._emit([(self._turn, [self._suspended(error)])], attachments=attachments)
+            self.control.request_end(EndRequest("suspended", str(error)))
             return None
         reason: EndReason = "timeout" if isinstance(error, DecisionTimeout) else "policy_error"
         ended = cut_short(reason, str(error), self._turn, error.failure_class)
@@ -330,10 +333,9 @@ class Driver:
         self._policies.seat()
         stepped = await self._begin() if self._past is None else self._past.stepped
         facts = stepped.facts
-        taken = self._emit([(self._turn, facts)])
-        recorded = taken if isinstance(taken, int) else await taken
+        recorded = await self._emit([(self._turn, facts)])
         step_cap, fastest = self._plan.world.step_cap(self._plan.options), Pace.MAX
-        control, inline, scripted = self._control, self._inline, self._policies.scripted
+        control, inline, scripted = self.control, self._inline, self._policies.scripted
         while not stepped.observation.done:
             if control.pace is not fastest:
                 await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
@@ -355,19 +357,12 @@ class Driver:
             else:
                 stepped, facts, calls = await self._take_turn(stepped.observation)
             attachments = Attachments(calls=[calls]) if calls else None
-            taken = self._emit([(self._turn, facts)], attachments=attachments)
-            recorded = taken if isinstance(taken, int) else await self._outside_play(taken)
+            recorded = await self._outside_play(self._emit([(self._turn, facts)], attachments=attachments))
         await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
         if cut := stepped.observation.metadata.get("truncated"):
             return cut_short("step_cap", str(cut), self._turn)
         self._truth = await self._read_truth()
         return finished(self._total, stepped.state, self._turn, self._profile, self._truth)
-
-    async def _recorded(
-        self, steps: Sequence[tuple[int, Sequence[Fact]]], attachments: Attachments | None = None
-    ) -> int:
-        taken = self._emit(steps, attachments=attachments)
-        return taken if isinstance(taken, int) else await taken
 
     async def _checkpoint(self, checkpoints: Checkpoints, recorded: int, stepped: Stepped) -> None:
         past = Past(self._policies.by_actor, self._refusals, self._turn, self._total, stepped, self._own)
@@ -382,8 +377,8 @@ class Driver:
 
     def _waiting(self) -> AbstractAsyncContextManager[object]:
         """Return a context that a request to end cancels; none if the world answers without waiting."""
-        at_once = self._inline is not None and not self._control.held
-        return nullcontext() if at_once else ControlledWait(self._control)
+        at_once = self._inline is not None and not self.control.held
+        return nullcontext() if at_once else ControlledWait(self.control)
 
     async def _read_truth(self) -> str | None:
         """Return the world's sealed truth, to record it with the end."""
@@ -421,8 +416,8 @@ class Driver:
         began = self._clock.monotonic()
         stepped = await self._in_world(self._stepper.step(action, limit_s=self._limits.step_s))
         took = self._clock.monotonic() - began
-        if self._control.held:
-            await self._outside_play(self._control.play_on())
+        if self.control.held:
+            await self._outside_play(self.control.play_on())
         self._turn += 1
         self._total += stepped.observation.reward
         if self._own is not None and stepped.observation.refused is not None and actor == self._plan.agent:
@@ -448,7 +443,7 @@ class Driver:
 
     async def _in_world(self, answer: Coroutine[Any, Any, Stepped], *, beginning: bool = False) -> Stepped:
         try:
-            async with ControlledWait(self._control) if self._inline is None else self._waiting():
+            async with ControlledWait(self.control) if self._inline is None else self._waiting():
                 stepped = await answer
         finally:
             answer.close()

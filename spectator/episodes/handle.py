@@ -9,7 +9,6 @@ import asyncio
 import logging
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, NoReturn
 
@@ -218,9 +217,9 @@ class EpisodeHandle:
         self.open, self.subscribe, self.news = stream.open, stream.subscribe, stream.news
         self.started_at = started_at
         """When it began."""
-        self.withholds = stream.shown is not stream
+        self.withholds = stream.embargo is not None
         """Whether decisions are shown only together with what they led to."""
-        self._stream, self._shown = stream, stream.shown
+        self._stream, self._shown = stream, stream.embargo or stream
         self._control = control
         self._driver = driver
         self._started: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -436,21 +435,6 @@ class EpisodeHandle:
         return ended
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedEpisode:
-    """An episode that is ready to play.
-
-    Args:
-        driver: Plays it.
-        control: Its end, its pause and its pace.
-        thinking: The current partial decision.
-    """
-
-    driver: Driver
-    control: Control
-    thinking: Thinking
-
-
 def prepare(
     plan: EpisodePlan,
     stream: Stream,
@@ -464,7 +448,7 @@ def prepare(
     past: Past | None = None,
     rule: FailureRule | None = None,
     checkpoints: Checkpoints | None = None,
-) -> PreparedEpisode:
+) -> Driver:
     """Build the driver of an episode, for a server or for a run.
 
     Args:
@@ -483,23 +467,20 @@ def prepare(
     control = Control(pace or plan.pace, clock)
     if paused:
         control.pause()
-    thinking = Thinking(clock)
     spent = {
         actor: Spent(used["tokens_in"] + used["tokens_out"], used["cost"], used["latency_s"])
         for actor, used in stream.state.get("usage", {}).items()
     }
-    driver = Driver(
+    return Driver(
         plan,
         stream.episode_id,
         stepper=stepper,
-        emit=stream.take_steps,
+        emit=stream.emit_steps,
         control=control,
         clock=clock,
         limits=limits,
         past=past,
-        thinking=thinking,
         budget=EpisodeBudget(ledger, spent),
         rule=rule,
         checkpoints=checkpoints,
     )
-    return PreparedEpisode(driver, control, thinking)

@@ -264,10 +264,6 @@ class PastReader(Protocol):
         """Read the events with ``seq > after_seq``, in order."""
         ...
 
-    async def view_of(self, summary: EpisodeSummary) -> str:
-        """Return what the view depends on besides the record; empty if nothing."""
-        ...
-
 
 class PastStates:
     """Computes the state of a record after any of its events.
@@ -297,7 +293,7 @@ class PastStates:
         """Return the viewers' state after event ``seq``.
 
         Args:
-            summary: The episode, in the viewers' numbering.
+            summary: The episode.
             seq: Number of the event, 0 to ``head_seq``; 0 is before the first.
 
         Raises:
@@ -338,8 +334,7 @@ class PastStates:
             self._marks.popitem(last=False)
         over = summary.ended_at is not None and summary.digest is not None
         if over and marks.digest is None and self._file is not None:
-            view = await self._records.view_of(summary)
-            version = f"{FORMAT} {summary.epoch} {summary.digest} {view}"
+            version = f"{FORMAT} {summary.epoch} {summary.digest}"
             sizes = await asyncio.to_thread(self._file.sizes, summary.episode_id, version)
             if marks.digest is None:
                 marks.find(version, sizes)

@@ -20,8 +20,8 @@ from typing import Any, Final, Protocol
 from spectator import __version__
 from spectator.catalog import LoadWorld, load_world
 from spectator.episodes.past_states import PastStates, StateFile, Turn
-from spectator.episodes.view import DerivedView, State, folded_on, is_derived
-from spectator.errors import EpisodeError, JournalError, SpectatorError, typed_as
+from spectator.episodes.view import DerivedView, State, folded_on, is_derived, replay_state
+from spectator.errors import EpisodeDamaged, EpisodeError, JournalError, SpectatorError, typed_as
 from spectator.events import RecordedEvent, decode, decode_json, encode_json
 from spectator.journal.contract import Checkpoint, EpisodeSummary, Journal
 from spectator.journal.encoding import compressed, expanded
@@ -140,10 +140,16 @@ class DerivedPages:
         episode_id: The episode.
         view: The view before the first event.
         saved: The same view at a later event, if known; earlier events are derived only on demand.
+        turn: Context in which each piece of the past is derived; none if omitted.
     """
 
     def __init__(
-        self, journal: Journal, episode_id: str, view: DerivedView, saved: DerivedView | None = None
+        self,
+        journal: Journal,
+        episode_id: str,
+        view: DerivedView,
+        saved: DerivedView | None = None,
+        turn: Turn = nullcontext,
     ) -> None:
         self.view = view if saved is None else copy(saved)
         """The view after the last derived event."""
@@ -151,6 +157,7 @@ class DerivedPages:
         """Characters derived since the beginning or the saved view."""
         self._journal = journal
         self._episode_id = episode_id
+        self._turn = turn
         self._order = asyncio.Lock()
         self._marks = [copy(view)] if saved is None else [copy(view), copy(saved)]
         self._spacing = READ_CHARACTERS
@@ -183,9 +190,7 @@ class DerivedPages:
         wanted = self.view.seq - seq if limit is None else min(limit, self.view.seq - seq)
         view = copy(self._mark_before(seq))
         found: list[str] = []
-        async for recorded in recorded_batches(
-            self._journal, self._episode_id, view.recorded_seq, wanted + 1
-        ):
+        async for recorded in self._batches(view, wanted + 1):
             cursor = await asyncio.to_thread(_show, view, recorded, seq, wanted, found)
             if cursor is not None:
                 self._cursors[cursor.seq] = cursor
@@ -193,6 +198,33 @@ class DerivedPages:
         while len(self._cursors) > CURSORS:
             self._cursors.popitem(last=False)
         return found
+
+    async def at(self, seq: int) -> tuple[DerivedView, State]:
+        """Return the state after derived event ``seq``, and the last view that is not beyond it.
+
+        Raises:
+            EpisodeDamaged: The record ends before it.
+        """
+        mark = self.view if seq == self.view.seq else self._mark_before(seq)
+        if mark.seq == seq:
+            return mark, mark.state
+        view = copy(mark)
+        async for recorded in self._batches(view, READ_EVENTS):
+            async with self._turn():
+                reached = await asyncio.to_thread(_reach, view, recorded, seq)
+            if reached is not None:
+                return reached
+        raise EpisodeDamaged(f"the record of {self._episode_id} ends before event {seq}")
+
+    async def _batches(self, view: DerivedView, most: int) -> AsyncIterator[list[RecordedEvent]]:
+        """Yield the recorded events after ``view``, which the caller derives with it; keeps marks of it."""
+        size = 0
+        async for recorded in recorded_batches(self._journal, self._episode_id, view.recorded_seq, most):
+            yield recorded
+            size += sum(len(one.text) for one in recorded)
+            if size >= self._spacing:
+                size = 0
+                self._keep_mark(view)
 
     def _keep(self, texts: Sequence[str]) -> None:
         size = sum(map(len, texts))
@@ -204,7 +236,12 @@ class DerivedPages:
         self._since_mark += size
         if self._since_mark >= self._spacing:
             self._since_mark = 0
-            self._marks.append(copy(self.view))
+            self._keep_mark(self.view)
+
+    def _keep_mark(self, view: DerivedView) -> None:
+        place = bisect_right(self._marks, view.seq, key=lambda mark: mark.seq)
+        if self._marks[place - 1].seq < view.seq:
+            self._marks.insert(place, copy(view))
         if len(self._marks) > MARKS:
             del self._marks[1::2]
             self._spacing *= 2
@@ -229,6 +266,20 @@ def _show(
             whole = len(found) == wanted
             del found[wanted:]
             return copy(view) if whole else before
+    return None
+
+
+def _reach(
+    view: DerivedView, recorded: Sequence[RecordedEvent], seq: int
+) -> tuple[DerivedView, State] | None:
+    """Derive events until ``seq``; then return what :meth:`DerivedPages.at` does."""
+    for one in recorded:
+        before = copy(view)
+        shown = view.show(one.event)
+        if view.seq == seq:
+            return view, view.state
+        if view.seq > seq:
+            return before, replay_state((line for line in shown if line.event.seq <= seq), before.state)
     return None
 
 
@@ -315,6 +366,7 @@ class ViewReader:
         self._limit = kept
         self._derived: OrderedDict[str, DerivedPages] = OrderedDict()
         self._plain: OrderedDict[str, None] = OrderedDict()
+        self._turn = turn
         self._past = PastStates(self, file=states, turn=turn)
         self._indexes = states is not None
         self._indexing: dict[str, asyncio.Task[None]] = {}
@@ -369,8 +421,9 @@ class ViewReader:
         view = derived.view
         if summary.ended_at is not None and derived.derived > WORTH_KEEPING:
             derived.derived = 0
-            kept = SavedView(view.epoch, view.seq, view.recorded_seq, view.state)
-            await save_view(self._journal, episode_id, kept)
+            seq = view.seq - BEFORE_END if view.seq > 2 * BEFORE_END else view.seq
+            at, _ = await derived.at(seq)
+            await save_view(self._journal, episode_id, SavedView(at.epoch, at.seq, at.recorded_seq, at.state))
         return replace(summary, epoch=view.epoch, head_seq=view.seq)
 
     async def state(self, summary: EpisodeSummary) -> State:
@@ -383,15 +436,13 @@ class ViewReader:
         """
         episode_id, head = summary.episode_id, summary.head_seq
         derived = await self._open(episode_id)
-        if derived is not None and derived.view.seq == head:
-            return derived.view.state
-        kept = None
-        if derived is None:
-            kept = await newest_view(self._journal, episode_id, summary.epoch, derived=False, until=head)
+        if derived is not None:
+            return (await derived.at(head))[1]
+        kept = await newest_view(self._journal, episode_id, summary.epoch, derived=False, until=head)
         state, seq = ({}, 0) if kept is None else (kept.state, kept.seq)
-        before_end = head - BEFORE_END if derived is None and seq < head - BEFORE_END else head
+        before_end = head - BEFORE_END if seq < head - BEFORE_END else head
         folded, most = 0, FOLDED_EVENTS
-        if derived is None and before_end - seq > WORTH_KEEPING_EVENTS:
+        if before_end - seq > WORTH_KEEPING_EVENTS:
             state, seq = await self._past.state(summary, before_end), before_end
             if summary.ended_at is not None:
                 await save_view(self._journal, episode_id, SavedView(summary.epoch, seq, seq, state))
@@ -416,6 +467,9 @@ class ViewReader:
         Raises:
             JournalError: The record cannot be read.
         """
+        derived = await self._open(summary.episode_id)
+        if derived is not None:
+            return (await derived.at(seq))[1]
         self.look_through(summary)
         return await self._past.state(summary, seq)
 
@@ -426,14 +480,8 @@ class ViewReader:
             task.cancel()
         await asyncio.gather(*looking, return_exceptions=True)
 
-    async def view_of(self, summary: EpisodeSummary) -> str:
-        """Return what the view depends on besides the record: for a derived one, this software's version."""
-        return f"derived by {__version__}" if await self.derives(summary.episode_id) else ""
-
     async def kept_state(self, summary: EpisodeSummary, until: int) -> tuple[int, State]:
         """Return the newest saved state up to event ``until``, with its number; 0 for none."""
-        if await self._open(summary.episode_id) is not None:
-            return 0, {}
         kept = await newest_view(self._journal, summary.episode_id, summary.epoch, derived=False, until=until)
         return (0, {}) if kept is None else (kept.seq, kept.state)
 
@@ -471,16 +519,13 @@ class ViewReader:
             view = await self._view(episode_id)
             if view is None:
                 return None
-            made = DerivedPages(self._journal, episode_id, view, await self._saved(episode_id, view))
+            kept = await newest_view(self._journal, episode_id, view.epoch, derived=True)
+            saved = None if kept is None else view.further_on(kept.state, kept.seq, kept.recorded_seq)
+            made = DerivedPages(self._journal, episode_id, view, saved, self._turn)
             derived = self._derived.setdefault(episode_id, made)
         await derived.catch_up()
         self._keep(episode_id, derived)
         return derived
-
-    async def _saved(self, episode_id: str, start: DerivedView) -> DerivedView | None:
-        """Return the view at a later event, if it was saved."""
-        kept = await newest_view(self._journal, episode_id, start.epoch, derived=True)
-        return None if kept is None else start.further_on(kept.state, kept.seq, kept.recorded_seq)
 
     async def _view(self, episode_id: str) -> DerivedView | None:
         """Return the view of a derived record before its first event; ``None`` if it is recorded."""

@@ -22,11 +22,11 @@ from spectator.catalog import LoadWorld, load_world
 from spectator.environments.contract import Stepper
 from spectator.episodes.checkpoints import UnfitCheckpoint, episode_snapshot
 from spectator.episodes.controls import Pace
-from spectator.episodes.derived_stream import RecordPosition
 from spectator.episodes.driver import Past
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.recorded_calls import streamed_with_whole_replies
 from spectator.episodes.replayer import Replay, ReplayDivergence, Shown
+from spectator.episodes.stream import RecordPosition
 from spectator.errors import (
     EnvironmentFault,
     EpisodeDamaged,

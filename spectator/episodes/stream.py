@@ -8,18 +8,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from abc import ABC, abstractmethod
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial, partialmethod
 from typing import Any, Final
 
-from spectator.backoff import Backoff
 from spectator.bus import Bus, Overflow, Subscription
 from spectator.clock import Clock, first_of, timestamp, whole
 from spectator.environments.contract import Projection
 from spectator.environments.world import World
 from spectator.episodes.embargo import Embargo
+from spectator.episodes.plan import Commit
 from spectator.episodes.view import State, ViewFold, unchanged
 from spectator.errors import (
     EnvironmentFault,
@@ -32,13 +33,11 @@ from spectator.errors import (
 )
 from spectator.events import EpisodeEnded, Event, Fact, RecordedEvent, Warned, core_fact
 from spectator.journal.contract import Attachments, EpisodeLog
+from spectator.journal.outage import retried
 from spectator.model_calls import ModelCall
 from spectator.narration.commentary import Commentator, silent
 
 logger = logging.getLogger(__name__)
-
-APPEND_PAUSES: Final = Backoff(0.25, 2.0)
-"""The pauses between two attempts to record."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,26 +114,26 @@ class Recorder:
         """
         limit_s = math.inf if last and self._patience_s > 0 else self._patience_s
         self._hurried = False
-        failures, began = 0, self._clock.monotonic()
-        while True:
-            try:
-                with typed_as(_not_recorded, passing=(EpisodeError,)):
-                    await self._journal.append(events, attachments=attachments)
-                break
-            except JournalUnavailable as error:
-                waited_s = self._clock.monotonic() - began
-                hurried = self._hurried and not last  # a second request to end must not abandon the end
-                if not patient or self._closed or hurried or waited_s >= limit_s:
-                    raise _given_up(error, waited_s) from error
-                self._hurried = False
-                self._note_trouble(error)
-            over = self._pause_over = asyncio.Event()
-            await first_of(self._clock.sleep(APPEND_PAUSES.limit(failures)), over.wait())
-            failures += 1
+        began = self._clock.monotonic()
+
+        async def append() -> None:
+            with typed_as(_not_recorded, passing=(EpisodeError,)):
+                await self._journal.append(events, attachments=attachments)
+
+        def limit() -> float:
+            hurried = self._hurried and not last  # a second request to end must not abandon the end
+            return 0.0 if not patient or self._closed or hurried else limit_s
+
+        await retried(append, self._clock, limit, waiting=self._note_trouble, pause=self._pause)
         self.characters += sum([len(event.text) for event in events])
         return 0.0 if self.trouble is None else self._recovered(began)
 
-    def _note_trouble(self, error: JournalUnavailable) -> None:
+    async def _pause(self, seconds: float) -> None:
+        over = self._pause_over = asyncio.Event()
+        await first_of(self._clock.sleep(seconds), over.wait())
+
+    def _note_trouble(self, error: JournalError, failures: int) -> None:
+        self._hurried = False
         if self.trouble is None:
             logger.error("episode %s is waiting for the journal: %s", self._episode_id, error)
         since = self._clock.now() if self.trouble is None else self.trouble.since
@@ -153,15 +152,9 @@ class Recorder:
             changed.set()
 
 
-def _given_up(error: JournalUnavailable, waited_s: float) -> JournalUnavailable:
-    return JournalUnavailable(f"{error}; given up after {waited_s:.0f} s") if waited_s >= 1 else error
-
-
 def _not_recorded(error: Exception) -> JournalError:
     return JournalError(f"{type(error).__name__}: {error}")
 
-
-KEPT: Final = "Play was paused meanwhile; nothing is missing."
 
 TurnFacts = tuple[int, Sequence[Fact]]
 """A turn and its facts."""
@@ -170,11 +163,30 @@ LONG: Final = 64
 """Number of facts above which they are folded and encoded in a thread."""
 
 
-class EpisodeStream:
-    """Numbers, records and publishes the events of one episode.
+@dataclass(frozen=True, slots=True)
+class RecordPosition:
+    """The end of an episode's record left by another process.
 
-    ``state`` and ``head_seq`` always match and are never ahead of the journal, and so are those of ``shown``.
-    So a viewer who takes both and subscribes without an ``await`` in between misses nothing.
+    Args:
+        head_seq: Number of the last recorded event.
+        view_seq: Number of the view's last event.
+        state: The viewers' state.
+    """
+
+    head_seq: int = 0
+    view_seq: int = 0
+    state: State = field(default_factory=dict)
+
+
+BEGINNING: Final = RecordPosition()
+"""Before the first event."""
+
+
+class NumberedStream(ABC):
+    """Numbers, records and publishes the events of one episode; the base of both kinds of stream.
+
+    ``state`` and ``head_seq`` always match and are never ahead of the journal; the same holds for those of
+    ``embargo``. So a viewer who takes both and subscribes without an ``await`` in between misses nothing.
 
     Args:
         episode_id: Id of the episode.
@@ -183,9 +195,9 @@ class EpisodeStream:
         journal: Records events before anyone sees them.
         bus: Publishes recorded events.
         clock: Timestamps the events.
+        commit: When a step counts as recorded; see ``EpisodePlan.commit``.
         patience_s: Seconds that a step waits for a journal that cannot be written; the end waits forever.
-        state: The viewers' state, if another process began the episode.
-        head_seq: Number of the last event then.
+        left: Where another process left the episode; the beginning if omitted.
         embargo: Withholds what viewers may not see yet; nothing if omitted.
     """
 
@@ -198,34 +210,93 @@ class EpisodeStream:
         journal: EpisodeLog,
         bus: Bus,
         clock: Clock,
+        commit: Commit = "step",
         patience_s: float = 0.0,
-        state: State | None = None,
-        head_seq: int = 0,
+        left: RecordPosition = BEGINNING,
         embargo: Embargo | None = None,
     ) -> None:
         self.episode_id = episode_id
         self.epoch = epoch
+        self.embargo = embargo
+        """The public ``state`` and ``head_seq``, if they lag behind."""
         self._world = world
+        self._journal = journal
+        self._bus = bus
+        self._clock = clock
         self._recorder = Recorder(episode_id, journal, clock, patience_s)
         self.news = self._recorder.news
         """Waits until the next failed attempt to record, or the first success after failures."""
-        self._bus = bus
-        self._clock = clock
-        self.state: State = state or {}
-        """The state after event ``head_seq``."""
-        self.head_seq = head_seq
-        """Number of the last recorded event; 0 before the first."""
-        self.shown = embargo or self
-        """The public ``state`` and ``head_seq``."""
-        self._embargo = embargo
-        self.ended = False
-        """Whether the end is recorded."""
         self._order = asyncio.Lock()
+        self._begin_at(left, commit)
+
+    @abstractmethod
+    def _begin_at(self, left: RecordPosition, commit: Commit) -> None:
+        """Set the view and the numbers to where another process left them."""
 
     @property
     def trouble(self) -> JournalTrouble | None:
         """Why the record cannot be written now."""
         return self._recorder.trouble
+
+    @property
+    @abstractmethod
+    def over(self) -> bool:
+        """Whether the end is recorded and shown."""
+
+    def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
+        """Subscribe to the events after the public ``head_seq``; closed once the end is shown."""
+        subscription = self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
+        if self.over:
+            subscription.close()
+        return subscription
+
+    def give_up_waiting(self, *, for_good: bool) -> None:
+        """Stop waiting to record the current step; with ``for_good``, also any later one."""
+        self._recorder.give_up_waiting(for_good=for_good)
+
+    def emit(
+        self,
+        turn: int,
+        facts: Sequence[Fact],
+        *,
+        patient: bool = True,
+        attachments: Attachments | None = None,
+    ) -> Coroutine[Any, Any, int]:
+        """Record and publish the facts of one turn; see :meth:`emit_steps`."""
+        return self.emit_steps([(turn, facts)], patient=patient, attachments=attachments)
+
+    @abstractmethod
+    async def emit_steps(
+        self, steps: Sequence[TurnFacts], *, patient: bool = True, attachments: Attachments | None = None
+    ) -> int:
+        """Record and publish the facts of ``steps``, all or none."""
+
+    def _visible(self, events: list[RecordedEvent], state: State) -> list[RecordedEvent]:
+        """Return the events that become public once ``events`` led to ``state``."""
+        return events if self.embargo is None else self.embargo.take(events, state)
+
+
+def outage_warning(seconds: float) -> Fact:
+    """Return the warning that the journal could not be written for ``seconds``."""
+    could_not = f"The record could not be written for {seconds:.0f} s."
+    return core_fact(Warned(message=f"{could_not} Play was paused meanwhile; nothing is missing."))
+
+
+class EpisodeStream(NumberedStream):
+    """Records every event with its patch, and the commentary as events; each step before the next begins."""
+
+    def _begin_at(self, left: RecordPosition, commit: Commit) -> None:
+        self.state: State = left.state
+        """The state after event ``head_seq``."""
+        self.head_seq = left.head_seq
+        """Number of the last recorded event; 0 before the first."""
+        self.ended = False
+        """Whether the end is recorded."""
+
+    @property
+    def over(self) -> bool:
+        """Whether the end is recorded."""
+        return self.ended
 
     @property
     def usage(self) -> Mapping[str, Any]:
@@ -238,28 +309,6 @@ class EpisodeStream:
 
     async def settle(self) -> None:
         """Do nothing: everything emitted is already recorded."""
-
-    def subscribe(self, overflow: Overflow, *, capacity: int = 256) -> Subscription:
-        """Subscribe to the events after ``shown.head_seq``; closed once the end is recorded."""
-        subscription = self._bus.subscribe(self.episode_id, overflow, capacity=capacity)
-        if self.ended:
-            subscription.close()
-        return subscription
-
-    def give_up_waiting(self, *, for_good: bool) -> None:
-        """Stop waiting to record the current step; with ``for_good``, also any later one."""
-        self._recorder.give_up_waiting(for_good=for_good)
-
-    async def emit(
-        self,
-        turn: int,
-        facts: Sequence[Fact],
-        *,
-        patient: bool = True,
-        attachments: Attachments | None = None,
-    ) -> None:
-        """Number, fold, record and publish the facts of one turn; see :meth:`emit_steps`."""
-        await self.emit_steps([(turn, facts)], patient=patient, attachments=attachments)
 
     async def emit_steps(
         self, steps: Sequence[TurnFacts], *, patient: bool = True, attachments: Attachments | None = None
@@ -297,9 +346,6 @@ class EpisodeStream:
                 raise
         return self._recorder.characters
 
-    take_steps = emit_steps
-    """Alias: a step is recorded before the next begins."""
-
     begin = partialmethod(emit_steps, patient=False)
     """Records the opening, without waiting for a journal that cannot be written."""
 
@@ -313,8 +359,7 @@ class EpisodeStream:
                 raise EpisodeNotFound(self.episode_id)
             waited_s = await self._record(facts, patient, attachments)
             if waited_s and not self.ended:
-                warned = Warned(message=f"The record could not be written for {waited_s:.0f} s. {KEPT}")
-                await self._record([(facts[-1][0], core_fact(warned))], patient)
+                await self._record([(facts[-1][0], outage_warning(waited_s))], patient)
 
     async def _record(
         self, facts: Sequence[tuple[int, Fact]], patient: bool, attachments: Attachments | None = None
@@ -335,7 +380,7 @@ class EpisodeStream:
             events, view = self._fold(facts, unchanged, silent)
         waited_s = await self._recorder.record(events, patient=patient, last=ends, attachments=attachments)
         self.state, self.head_seq, self.ended = view.state, view.seq, ends
-        self._bus.publish(events if self._embargo is None else self._embargo.take(events, view.state))
+        self._bus.publish(self._visible(events, view.state))
         return waited_s
 
     def _fold(

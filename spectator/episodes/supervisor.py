@@ -15,7 +15,7 @@ from spectator.environments.contract import Stepper
 from spectator.episodes.checkpoints import Checkpointer
 from spectator.episodes.controls import Control, EndRequest, EpisodeLimits, Pace
 from spectator.episodes.decisions import Thinking
-from spectator.episodes.derived_stream import RecordPosition, Stream, open_stream
+from spectator.episodes.derived_stream import Stream, open_stream
 from spectator.episodes.driver import Past
 from spectator.episodes.embargo import Embargo, embargo_on
 from spectator.episodes.fork import ForkRequest, copy_past, give_up_staged, start_fork
@@ -23,7 +23,7 @@ from spectator.episodes.handle import EpisodeHandle, ExternalDriver, prepare
 from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.episodes.reader import ViewReader
 from spectator.episodes.restore import RestoredEpisode, StopRequests
-from spectator.episodes.stream import EpisodeStream, TurnFacts
+from spectator.episodes.stream import EpisodeStream, RecordPosition, TurnFacts
 from spectator.errors import (
     EpisodeBusy,
     EpisodeElsewhere,
@@ -40,140 +40,6 @@ from spectator.events import (
 from spectator.journal.contract import Attachments, Journal
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.steppers.local import OpenStepper, on_a_thread
-
-
-class EpisodeAssembly:
-    """Builds episodes from plans, with the services of one process.
-
-    Args:
-        journal: Records their events.
-        bus: Publishes their events.
-        clock: Time.
-        limits: Time and size limits of an episode.
-        ledger: Limits what models may spend.
-        patience_s: Seconds that an episode waits for a journal that cannot be written.
-        load: Finds worlds; the catalogue if omitted.
-        fair: Whether viewers may be rivals, so that decisions are withheld until what they lead to.
-    """
-
-    def __init__(
-        self,
-        *,
-        journal: Journal,
-        bus: Bus,
-        clock: Clock,
-        limits: EpisodeLimits,
-        ledger: SpendLedger,
-        patience_s: float,
-        load: LoadWorld | None,
-        fair: bool,
-    ) -> None:
-        self._journal = journal
-        self._bus = bus
-        self._clock = clock
-        self._limits = limits
-        self._ledger = ledger
-        self._patience_s = patience_s
-        self._load = load
-        self._fair = fair
-
-    def stream(
-        self,
-        episode_id: str,
-        epoch: str,
-        plan: EpisodePlan,
-        *,
-        left: RecordPosition | None = None,
-        embargo: Embargo | None = None,
-    ) -> Stream:
-        """Make the stream of an episode; for a fork, the caller emits the parent's past first.
-
-        Args:
-            episode_id: Id of the episode.
-            epoch: Id of its numbering.
-            plan: What is played.
-            left: Where another process left it; ``None`` to begin.
-            embargo: The result of :meth:`embargo_left` if another process left it.
-        """
-        if left is None and self._fair:
-            embargo = embargo_on(plan)
-        return open_stream(
-            plan,
-            episode_id,
-            epoch,
-            journal=self._journal,
-            bus=self._bus,
-            clock=self._clock,
-            patience_s=self._patience_s,
-            left=left,
-            embargo=embargo,
-        )
-
-    async def embargo_left(self, rebuilt: RestoredEpisode) -> Embargo | None:
-        """Rebuild the embargo on an episode that another process left."""
-        embargo = embargo_on(rebuilt.plan) if self._fair else None
-        if embargo is not None:
-            async for one in ViewReader(self._journal, self._load).stream(rebuilt.episode_id):
-                embargo.take([one])
-        return embargo
-
-    def episode(
-        self,
-        plan: EpisodePlan,
-        stream: Stream,
-        stepper: Stepper,
-        *,
-        past: Past | None = None,
-        left: Mapping[str, Any] | None = None,
-    ) -> EpisodeHandle:
-        """Make the handle of an episode that is played here.
-
-        Args:
-            plan: What is played, by whom.
-            stream: Records its events.
-            stepper: Its environment, closed by its driver.
-            past: Where another process or a parent left it; ``None`` to begin.
-            left: Its last ``state["episode"]`` in another process; ``None`` if it begins here.
-        """
-        checkpoints = None  # none for a derived view or a remote world
-        if isinstance(stream, EpisodeStream) and plan.world.remote is None:
-            checkpoints = Checkpointer(self._journal, stream, plan.world, self._clock)
-        ready = prepare(
-            plan,
-            stream,
-            stepper,
-            clock=self._clock,
-            limits=self._limits,
-            ledger=self._ledger,
-            pace=None if left is None else Pace(left["pace"]),
-            paused=left is not None and left["status"] == "paused",
-            past=past,
-            checkpoints=checkpoints,
-        )
-        started_at = self._clock.now() if left is None else datetime.fromisoformat(left["started_at"])
-        return EpisodeHandle(
-            plan,
-            stream=stream,
-            control=ready.control,
-            driver=ready.driver,
-            thinking=ready.thinking,
-            started_at=started_at,
-        )
-
-    def shown(self, plan: EpisodePlan, stream: Stream) -> tuple[EpisodeHandle, ExternalDriver]:
-        """Make the handle of an episode played elsewhere and the driver that takes its facts."""
-        control = Control(plan.pace, self._clock)
-        driver = ExternalDriver(stream, control, self._limits.characters)
-        episode = EpisodeHandle(
-            plan,
-            stream=stream,
-            control=control,
-            driver=driver,
-            thinking=Thinking(self._clock),
-            started_at=self._clock.now(),
-        )
-        return episode, driver
-
 
 logger = logging.getLogger(__name__)
 
@@ -230,16 +96,9 @@ class Supervisor:
         self.promised = 0
         """Slots reserved for waiting requests; a request returns its slot before it starts."""
         self.stops = StopRequests() if stops is None else stops
-        self._assembly = EpisodeAssembly(
-            journal=journal,
-            bus=bus,
-            clock=clock,
-            limits=limits,
-            ledger=ledger or SpendLedger(Caps(), Caps(), clock),
-            patience_s=patience_s,
-            load=load,
-            fair=fair,
-        )
+        self._ledger = ledger or SpendLedger(Caps(), Caps(), clock)
+        self._patience_s = patience_s
+        self._fair = fair
         self._journal = journal
         self._bus = bus
         self._clock = clock
@@ -330,11 +189,9 @@ class Supervisor:
         self._need_slot()
         plan = wanted if isinstance(wanted, EpisodePlan) else await self._planned(wanted)
         self._need_slot()  # no await from here until the slot is taken
-        stream = self._assembly.stream(self._new_id(), self._new_epoch(), plan)
+        stream = self._stream(self._new_id(), self._new_epoch(), plan)
         stepper = self.open_stepper(plan.world, stream.episode_id)
-        return await self._begin(
-            self._assembly.episode(plan, stream, stepper), [(0, [core_fact(plan.started())])]
-        )
+        return await self._begin(self._episode(plan, stream, stepper), [(0, [core_fact(plan.started())])])
 
     async def fork(self, request: ForkRequest, plan: EpisodePlan | None = None) -> EpisodeHandle:
         """Fork an episode with other captains; returns once the fork's past is recorded.
@@ -364,9 +221,9 @@ class Supervisor:
                 open_stepper=self.open_stepper,
                 plan=plan,
             )
-            stream = self._assembly.stream(episode_id, self._new_epoch(), forked.plan)
+            stream = self._stream(episode_id, self._new_epoch(), forked.plan)
             try:
-                opening, attached = await copy_past(forked.parent, forked.plan, stream, self._need_time)
+                opening, attached = await copy_past(forked.parent, forked.plan, stream, self._check_open)
             except BaseException:
                 await forked.stepper.aclose()
                 await whole(give_up_staged(self._journal, episode_id))
@@ -374,7 +231,7 @@ class Supervisor:
         finally:
             self._forking -= 1
         # No await between releasing the reserved slot above and taking it below.
-        episode = self._assembly.episode(forked.plan, stream, forked.stepper, past=forked.past)
+        episode = self._episode(forked.plan, stream, forked.stepper, past=forked.past)
         return await self._begin(episode, opening, attachments=attached, staged=True)
 
     async def leave_begun(self, plan: EpisodePlan) -> str:
@@ -384,9 +241,8 @@ class Supervisor:
             EpisodeBusy: The server is shutting down.
             JournalError: It could not be recorded, so there is no episode.
         """
-        if self._closing:
-            raise self.busy()
-        stream = self._assembly.stream(self._new_id(), self._new_epoch(), plan)
+        self._check_open()
+        stream = self._stream(self._new_id(), self._new_epoch(), plan)
         try:
             await stream.emit_steps([(0, [core_fact(plan.started())])], patient=False)
             await stream.settle()
@@ -414,10 +270,9 @@ class Supervisor:
             EpisodeBusy: The server is shutting down.
             JournalError: Its first event could not be recorded.
         """
-        if self._closing:
-            raise EpisodeBusy([], self.slots)
-        stream = self._assembly.stream(episode_id, self._new_epoch(), plan)
-        episode, driver = self._assembly.shown(plan, stream)
+        self._check_open()
+        stream = self._stream(episode_id, self._new_epoch(), plan)
+        episode, driver = self._shown(plan, stream)
         await self._begin(episode, [(0, [core_fact(plan.started())])], self._external)
         return driver
 
@@ -430,19 +285,114 @@ class Supervisor:
         """
         plan = rebuilt.plan
         try:
-            embargo = await self._assembly.embargo_left(rebuilt)
+            embargo = await self._embargo_left(rebuilt)
             self._need_slot()
         except EpisodeError:
             await rebuilt.stepper.aclose()
             raise
-        stream = self._assembly.stream(
-            rebuilt.episode_id, rebuilt.epoch, plan, left=rebuilt.left, embargo=embargo
-        )
-        episode = self._assembly.episode(
+        stream = self._stream(rebuilt.episode_id, rebuilt.epoch, plan, left=rebuilt.left, embargo=embargo)
+        episode = self._episode(
             plan, stream, rebuilt.stepper, past=rebuilt.past, left=rebuilt.left.state["episode"]
         )
         recovered = core_fact(EpisodeRecovered(attempt=rebuilt.attempt))
         return await self._begin(episode, [(rebuilt.past.turn, [recovered])])
+
+    def _stream(
+        self,
+        episode_id: str,
+        epoch: str,
+        plan: EpisodePlan,
+        *,
+        left: RecordPosition | None = None,
+        embargo: Embargo | None = None,
+    ) -> Stream:
+        """Make the stream of an episode; for a fork, the caller emits the parent's past first.
+
+        Args:
+            episode_id: Id of the episode.
+            epoch: Id of its numbering.
+            plan: What is played.
+            left: Where another process left it; ``None`` to begin.
+            embargo: The result of :meth:`_embargo_left` if another process left it.
+        """
+        if left is None and self._fair:
+            embargo = embargo_on(plan)
+        return open_stream(
+            plan,
+            episode_id,
+            epoch,
+            journal=self._journal,
+            bus=self._bus,
+            clock=self._clock,
+            patience_s=self._patience_s,
+            left=left,
+            embargo=embargo,
+        )
+
+    async def _embargo_left(self, rebuilt: RestoredEpisode) -> Embargo | None:
+        """Rebuild the embargo on an episode that another process left."""
+        embargo = embargo_on(rebuilt.plan) if self._fair else None
+        if embargo is not None:
+            async for one in ViewReader(self._journal, self.load).stream(rebuilt.episode_id):
+                embargo.take([one])
+        return embargo
+
+    def _episode(
+        self,
+        plan: EpisodePlan,
+        stream: Stream,
+        stepper: Stepper,
+        *,
+        past: Past | None = None,
+        left: Mapping[str, Any] | None = None,
+    ) -> EpisodeHandle:
+        """Make the handle of an episode that is played here.
+
+        Args:
+            plan: What is played, by whom.
+            stream: Records its events.
+            stepper: Its environment, closed by its driver.
+            past: Where another process or a parent left it; ``None`` to begin.
+            left: Its last ``state["episode"]`` in another process; ``None`` if it begins here.
+        """
+        checkpoints = None  # none for a derived view or a remote world
+        if isinstance(stream, EpisodeStream) and plan.world.remote is None:
+            checkpoints = Checkpointer(self._journal, stream, plan.world, self._clock)
+        driver = prepare(
+            plan,
+            stream,
+            stepper,
+            clock=self._clock,
+            limits=self._limits,
+            ledger=self._ledger,
+            pace=None if left is None else Pace(left["pace"]),
+            paused=left is not None and left["status"] == "paused",
+            past=past,
+            checkpoints=checkpoints,
+        )
+        started_at = self._clock.now() if left is None else datetime.fromisoformat(left["started_at"])
+        return EpisodeHandle(
+            plan,
+            stream=stream,
+            control=driver.control,
+            driver=driver,
+            thinking=driver.thinking,
+            started_at=started_at,
+        )
+
+    def _shown(self, plan: EpisodePlan, stream: Stream) -> tuple[EpisodeHandle, ExternalDriver]:
+        """Make the handle of an episode played elsewhere and the driver that takes its facts."""
+        control = Control(plan.pace, self._clock)
+        driver = ExternalDriver(stream, control, self._limits.characters)
+        episode = EpisodeHandle(
+            plan,
+            stream=stream,
+            control=control,
+            driver=driver,
+            thinking=Thinking(self._clock),
+            started_at=self._clock.now(),
+        )
+        return episode, driver
 
     async def _begin(
         self,
@@ -518,7 +468,7 @@ class Supervisor:
         if self._closing or len(self._running) + self._forking + self.promised >= self.slots:
             raise self.busy()
 
-    def _need_time(self) -> None:
+    def _check_open(self) -> None:
         if self._closing:
             raise self.busy()
 

@@ -20,13 +20,14 @@ from spectator.clock import Clock
 from spectator.environments.contract import Stepper
 from spectator.episodes.controls import EndRequest, EpisodeLimits, Pace
 from spectator.episodes.decisions import FailureRule, InvalidEnd
-from spectator.episodes.derived_stream import RecordPosition, Stream, open_stream
+from spectator.episodes.derived_stream import Stream, open_stream
 from spectator.episodes.driver import Past
-from spectator.episodes.handle import PreparedEpisode, prepare
+from spectator.episodes.handle import prepare
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.recorded_calls import with_whole_replies
 from spectator.episodes.recovery import interrupted
 from spectator.episodes.restore import RestoreFailed, UnfinishedRecord, rebuild
+from spectator.episodes.stream import RecordPosition
 from spectator.errors import ENDPOINT_FAILURES, INVALID_ANSWERS, StepTimeout
 from spectator.events import EpisodeEnded, EpisodeRecovered, EventData, OnFailure, RecordedEvent, core_fact
 from spectator.journal.contract import EpisodeFilter, EpisodeLog, Journal
@@ -265,7 +266,7 @@ async def _play(
     opening: EventData,
     past: Past | None = None,
 ) -> EpisodeEnded | None:
-    ready = prepare(
+    driver = prepare(
         plan,
         stream,
         stepper,
@@ -277,25 +278,20 @@ async def _play(
         rule=venue.rule_of(plan),
     )
     try:
-        await stream.emit(ready.driver.turn, [core_fact(opening)])
+        await stream.emit(driver.turn, [core_fact(opening)])
     except BaseException:
-        await ready.driver.let_go()
+        await driver.let_go()
         raise
     del opening  # 3 kB for each of a fleet's many episodes
-    try:
-        return await _drive(ready)
-    finally:
-        await stream.settle()
-
-
-async def _drive(ready: PreparedEpisode) -> EpisodeEnded | None:
-    driving = asyncio.get_running_loop().create_task(ready.driver.run())
+    driving = asyncio.get_running_loop().create_task(driver.run())
     try:
         return await asyncio.shield(driving)
     except asyncio.CancelledError:
-        ready.control.request_end(EndRequest("suspended", None))
+        driver.control.request_end(EndRequest("suspended", None))
         await driving
         raise
+    finally:
+        await stream.settle()
 
 
 PROCESS_DIED: Final = "the process that played it went away"

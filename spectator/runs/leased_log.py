@@ -8,11 +8,11 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final, Self, TypeVar
 
-from spectator.backoff import Backoff
 from spectator.clock import Clock
 from spectator.errors import JournalError, JournalUnavailable, LeaseLost, typed_as
 from spectator.events import RecordedEvent
 from spectator.journal.contract import Attachments, RecordedCall
+from spectator.journal.outage import retried
 from spectator.journal.ownership import INTERVAL_S, SILENT_CHECKS, LivenessCheck, Ownership
 from spectator.journal.sql_journal import SqlJournal
 
@@ -21,8 +21,8 @@ logger = logging.getLogger(__name__)
 PATIENCE_S: Final = 60.0
 """Seconds that a database server may be unreachable before a worker gives up; play pauses meanwhile."""
 
-DATABASE_PAUSES: Final = Backoff(0.25, 2.0)
-"""The pauses between attempts."""
+PASSING: Final = (JournalError, JournalUnavailable)
+"""Errors after which another attempt can succeed; not what derives from them, such as a lost lease."""
 
 _Result = TypeVar("_Result")
 
@@ -94,27 +94,26 @@ class LeasedLog:
         self.lost.add(episode_id)
 
     async def patiently(self, work: Callable[[], Awaitable[_Result]]) -> _Result:
-        """Do ``work``, and repeat it while the database is unreachable.
+        """Do ``work``, and repeat it while the database cannot be reached.
 
         Raises:
             JournalError: It could not be done in time.
         """
-        failures, began = 0, self._clock.monotonic()
-        while True:
-            try:
-                return await work()
-            except JournalError as error:
-                away_s = self._clock.monotonic() - began
-                if type(error) not in (JournalError, JournalUnavailable) or not self._patience_s:
-                    raise
-                if self._given_up is None and away_s >= self._patience_s:
-                    self._given_up = f"{error}; given up after {away_s:.0f} s"
-                if self._given_up is not None:
-                    raise JournalUnavailable(self._given_up) from error
-                if not failures:
-                    logger.warning("waiting for the database: %s", error)
-            await self._clock.sleep(DATABASE_PAUSES.limit(failures))
-            failures += 1
+        if not self._patience_s:
+            return await work()
+        try:
+            return await retried(work, self._clock, self._limit_s, waiting=_log_first, passing=PASSING)
+        except JournalUnavailable as error:
+            self._given_up = self._given_up or str(error)
+            raise JournalUnavailable(self._given_up) from error
+
+    def _limit_s(self) -> float:
+        return self._patience_s if self._given_up is None else 0.0
+
+
+def _log_first(error: JournalError, failures: int) -> None:
+    if not failures:
+        logger.warning("waiting for the database: %s", error)
 
 
 SHOWN_BEATS: Final = SILENT_CHECKS + 1

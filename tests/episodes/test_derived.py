@@ -345,11 +345,10 @@ def test_a_paid_step_is_recorded_while_the_next_is_decided_and_before_that_is_ta
         assert [one.type for one in recorded.events] == ["episode.started"], (
             "nothing is asked before it is there"
         )
-        first = stream.take_steps([(1, [core_fact(Warned(message="one"))])])
-        assert isinstance(first, int), "the next question is asked at once"
-        second = stream.take_steps([(2, [core_fact(Warned(message="two"))])])
-        assert not isinstance(second, int)
-        waiting = asyncio.ensure_future(second)
+        first = asyncio.ensure_future(stream.emit_steps([(1, [core_fact(Warned(message="one"))])]))
+        await asyncio.sleep(0)
+        assert first.done(), "the next question is asked at once"
+        waiting = asyncio.ensure_future(stream.emit_steps([(2, [core_fact(Warned(message="two"))])]))
         await until(lambda: recorded.waiting)
         assert not waiting.done() and len(recorded.events) == 1
         hold.set()
@@ -365,8 +364,7 @@ def test_a_paid_step_that_cannot_be_recorded_stops_the_one_after_it() -> None:
         stream = stream_on(journal, "overlapped")
         plan = plan_episode(EpisodeRequest("counting", view="derived"), draw_seed=lambda: 7)
         await stream.begin([(0, [core_fact(plan.started())])])
-        taken = stream.take_steps([(1, [core_fact(Warned(message="one"))])])
-        assert isinstance(taken, int)
+        await stream.emit_steps([(1, [core_fact(Warned(message="one"))])])
         with pytest.raises(JournalUnavailable, match="the disk is full"):
             await stream.settle()
         await stream.settle()  # the disk has room again

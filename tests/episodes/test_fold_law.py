@@ -155,7 +155,7 @@ def test_whoever_joins_at_any_moment_misses_nothing_and_sees_nothing_twice(
             assert canonical(state) == canonical(stream.state)
 
         async with asyncio.TaskGroup() as tasks:
-            emitting: list[asyncio.Task[None]] = []
+            emitting: list[asyncio.Task[int]] = []
             for operation, count in operations:
                 if operation == "emit":
                     facts = [core_fact(Warned(message=f"{number}")) for number in range(count)]
@@ -205,7 +205,7 @@ def test_a_stream_has_a_first_event_and_a_last_one() -> None:
             stream.emit(0, [core_fact(end)]),
             return_exceptions=True,
         )
-        assert [type(answer) for answer in answers] == [type(None), type(None), EpisodeOver, EpisodeOver]
+        assert [type(answer) for answer in answers] == [int, int, EpisodeOver, EpisodeOver]
         assert types(journal.events) == ["episode.started", "warning", "episode.ended"]
 
     asyncio.run(scenario())

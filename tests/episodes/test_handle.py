@@ -16,7 +16,7 @@ from spectator.events import EpisodeEnded
 class AtOnce:
     """A stream and a driver that are through at once; the beginning may have failed."""
 
-    episode_id, epoch, shown, open, subscribe, news = "ep-1", "e", None, None, None, None
+    episode_id, epoch, embargo, open, subscribe, news = "ep-1", "e", None, None, None, None
     ended = EpisodeEnded(
         reason="finished", detail=None, score=1.0, result="done", turns=1, terminated=True, truncated=False
     )

@@ -18,6 +18,7 @@ from spectator.episodes import supervisor as hosting
 from spectator.episodes.checkpoints import Checkpointer
 from spectator.episodes.reader import ViewReader
 from spectator.episodes.view import State, replay_state
+from spectator.errors import EpisodeDamaged
 from spectator.journal.encoding import compressed, expanded
 from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.harness import supervising
@@ -186,6 +187,33 @@ def test_a_derived_view_is_read_on_from_where_a_reader_stopped(
         assert texts == [one.text async for one in ViewReader(journal).stream(EPISODE)]
         recorded = (await journal.read(EPISODE))[-1].seq
         assert len(read) < 8 * recorded, "each page reads about what it shows"
+        await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_state_within_a_long_derived_view_is_derived_from_a_mark_near_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, "BEFORE_END", 20)
+    monkeypatch.setattr(reader, "MARKS", 64)
+
+    async def scenario() -> None:
+        journal = await played(tmp_path, view="derived")
+        whole = [one async for one in ViewReader(journal).stream(EPISODE)]
+        summary = await ViewReader(journal).episode(EPISODE)
+        assert summary is not None and summary.head_seq == len(whole)
+        records = ViewReader(journal)
+        for seq in (len(whole), 0, 1, len(whole) // 2, len(whole) // 2 - 1, 3, len(whole) - 1):
+            assert await records.state_after(summary, seq) == replay_state(whole[:seq]), seq
+        read = watched(journal, monkeypatch)
+        assert await records.state_after(summary, len(whole) // 2) == replay_state(whole[: len(whole) // 2])
+        assert len(read) < len(whole) / 4, "a mark was kept on the way"
+        read.clear()
+        assert (await ViewReader(journal).texts(EPISODE, after_seq=len(whole) - 15))[0] == whole[-15].text
+        assert min(read) > len(whole) - 40, "the view that is kept lies before the last page"
+        with pytest.raises(EpisodeDamaged, match="ends before event"):
+            await records.state_after(summary, len(whole) + 5)
         await journal.aclose()
 
     asyncio.run(scenario())

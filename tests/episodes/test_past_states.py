@@ -34,9 +34,6 @@ class Counting:
     async def kept_state(self, summary: EpisodeSummary, until: int) -> tuple[int, State]:
         return 0, {}
 
-    async def view_of(self, summary: EpisodeSummary) -> str:
-        return ""
-
 
 def on_long_record(tmp_path: Path, turns: int, work: Any) -> None:
     async def run() -> None:

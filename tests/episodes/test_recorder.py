@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes.stream import APPEND_PAUSES, Recorder
+from spectator.episodes.stream import Recorder
 from spectator.errors import JournalError, JournalUnavailable, SequenceConflict
 from spectator.events import Event, RecordedEvent, record
 from spectator.journal.contract import Attachments
+from spectator.journal.outage import DATABASE_PAUSES
 from tests.fakes import ManualClock, until
 
 EVENTS = [record(Event("ep-1", "e", 1, "now", 0, "warning", {"message": "x"}))]
@@ -64,7 +65,7 @@ class Recording:
         while self.clock.monotonic() < end and not self.task.done():
             await until(lambda: self.clock.sleepers > 0 or self.task.done(), what="a pause")
             if not self.task.done():
-                self.clock.advance(min(APPEND_PAUSES.longest_s, end - self.clock.monotonic()))
+                self.clock.advance(min(DATABASE_PAUSES.longest_s, end - self.clock.monotonic()))
         await asyncio.sleep(0.01)
 
 
@@ -134,7 +135,7 @@ def test_whoever_hurries_it_gets_a_step_given_up_and_the_end_is_still_waited_for
         await until(lambda: at_work.clock.sleepers > 0, what="a pause")
         assert not end.done()
         at_work.journal.well = True
-        at_work.clock.advance(APPEND_PAUSES.longest_s)
+        at_work.clock.advance(DATABASE_PAUSES.longest_s)
         assert await end > 0
 
     asyncio.run(scenario())

@@ -70,11 +70,11 @@ MUTANTS: Final = (
     ),
     Mutant(
         RECORDER,
-        "                hurried = self._hurried and not last",
-        "                hurried = self._hurried",
+        "            hurried = self._hurried and not last",
+        "            hurried = self._hurried",
     ),
     Mutant(RECORDER, "math.inf if last and self._patience_s > 0 else self._patience_s", "0.0"),
-    Mutant(RECORDER, "if not patient or self._closed", "if self._closed"),
+    Mutant(RECORDER, "0.0 if not patient or self._closed", "0.0 if self._closed"),
     Mutant(
         WRITER,
         "            self._heads.pop(episode_id, None)\n",
@@ -102,8 +102,8 @@ MUTANTS: Final = (
     ),
     Mutant(
         DRIVER,
-        "self._control.play_on())\n        self._turn += 1\n",
-        "self._control.play_on())\n        self._turn += self._control.held + 1\n",
+        "self.control.play_on())\n        self._turn += 1\n",
+        "self.control.play_on())\n        self._turn += self.control.held + 1\n",
     ),
     Mutant(RESTORE, "replay.refusals, turn, replay.total", "replay.refusals, turn + 1, replay.total"),
     Mutant(

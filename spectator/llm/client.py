@@ -321,6 +321,7 @@ class ChatClient:
         session: str | None = None,
         on_delta: OnDelta | None = None,
         on_wait: OnWait | None = None,
+        served: Callable[[], str | None] | None = None,
     ) -> ChatAnswer:
         """Send a request, retrying until it succeeds, cannot succeed, or the time is up.
 
@@ -332,6 +333,7 @@ class ChatClient:
             session: Name of the session, for endpoints that route by session.
             on_delta: Called with parts of the answer, if ``request.stream`` is set.
             on_wait: Called when the request begins to wait for something.
+            served: Returns the version of the weights that are served now, if the endpoint may not report it.
 
         Raises:
             EndpointError: There is no answer; the class says why.
@@ -340,7 +342,7 @@ class ChatClient:
         until = self._clock.monotonic() + deadline
         url, body = self._form.url(self._address, session, request), self._form.encode(request)
         tokens = len(body) // CHARACTERS_PER_TOKEN + (request.max_tokens or 0)
-        pending = _PendingRequest(url, body, request.stream, until, on_delta, on_wait, tokens)
+        pending = _PendingRequest(url, body, request.stream, until, on_delta, on_wait, tokens, served)
         attempts: Attempts | None = None
         if self._limits.startup_jitter_s and not self._started:
             await self._jitter(until)
@@ -463,10 +465,10 @@ class ChatClient:
         if self._key is not None:
             name, value = self._form.key_header(self._key)
             headers = {**headers, name: value}
+        assembly = Assembly(self._key, pending.on_delta, pending.served)
         async with self._transport.post(pending.url, pending.body, headers) as reply:
             if reply.status != 200:
                 raise await self._failure(reply)
-            assembly = Assembly(self._key, pending.on_delta)
             reading = AnswerReader(assembly, self._limits.answer_bytes, self._clock, self._form.translation())
             await (reading.stream(reply) if pending.stream else reading.whole(reply))
         return assembly.answer(
@@ -494,3 +496,4 @@ class _PendingRequest:
     on_delta: OnDelta | None
     on_wait: OnWait | None
     tokens: int
+    served: Callable[[], str | None] | None

@@ -47,12 +47,21 @@ from spectator.rollouts.request import (
     keep_request,
     plan_rollouts,
 )
+from spectator.rollouts.served_policy import ServedPolicy
 from spectator.runs.actors import ActorHandle
 from spectator.runs.attempts import AgentRule, EpisodeSetup, Halt, HaltingRule, play_episode, resume
 from spectator.runs.interactor import EpisodesInPlay, InFlight, RunReport, RunState
 from spectator.runs.leased_log import PATIENCE_S, Heartbeat, LeasedLog
 from spectator.runs.run_plan import Attempt
-from spectator.runs.scheduler import Handle, Result, Scheduler, leases_of, result_of, shared_ledger
+from spectator.runs.scheduler import (
+    Handle,
+    Result,
+    Scheduler,
+    Window,
+    leases_of,
+    result_of,
+    shared_ledger,
+)
 from spectator.steppers.local import InlineStepper, OpenStepper, inline, on_a_thread
 
 logger = logging.getLogger(__name__)
@@ -285,6 +294,8 @@ class Worker:
         interval_s: Seconds between two heartbeats.
         on_begin: Called once for each run, after the first look at what remains.
         recorded: Called with an episode's id after each commit; must return at once.
+        served: The policy that the endpoint serves now, if a trainer changes it.
+        window: Limits what this process may begin now; no limit if omitted.
     """
 
     journal: SqlJournal
@@ -302,6 +313,8 @@ class Worker:
     interval_s: float = INTERVAL_S
     on_begin: OnBegin = lambda running: None
     recorded: Callable[[str], None] = lambda episode_id: None
+    served: ServedPolicy | None = None
+    window: Window | None = None
 
 
 async def run_rollouts(
@@ -458,12 +471,13 @@ async def play_run(row: FleetRow, worker: Worker) -> FleetReport:
     world = await asyncio.to_thread(address.world, worker.load)
     client = fleet_client(
         request.model, key, worker.concurrency, clock=clock, rng=worker.rng,
-        startup_jitter_s=limits.startup_jitter_s,
+        startup_jitter_s=limits.startup_jitter_s, served=worker.served,
     )  # fmt: skip
     outage = ModelOutage(clock, worker.rng, limits.model_wait_s)
     seat = FleetSeat(
-        request.model, client, clock, worker.handler, request.message_cut, outage, request.invalid_retries
-    )
+        request.model, client, clock, worker.handler, request.message_cut, outage, request.invalid_retries,
+        worker.served,
+    )  # fmt: skip
     try:
         planned = plan_rollouts(request, world, seat.preset(world), row.began_ms, row.name)
         plan.check_world_version(row.name, planned)
@@ -481,7 +495,7 @@ async def play_run(row: FleetRow, worker: Worker) -> FleetReport:
             scheduler = Scheduler(
                 planned.run, worker.journal, log, player, clock, worker.rng, concurrency=worker.concurrency,
                 state=state, most=plan.max_in_flight, patience_s=limits.env_wait_s,
-                spare_factor=worker.spare_factor,
+                spare_factor=worker.spare_factor, window=worker.window,
             )  # fmt: skip
             await scheduler.look()
             outage.answers = int(state.over > len(scheduler.failed))

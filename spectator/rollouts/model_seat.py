@@ -35,6 +35,7 @@ from spectator.policies.policy import Policy, Preset, ScriptedPolicy
 from spectator.policies.prompts import ModelSettings
 from spectator.rollouts.handlers import EpisodeContext, EpisodeHandler, NullHandler
 from spectator.rollouts.request import ACTOR
+from spectator.rollouts.served_policy import ServedAddress, ServedPolicy
 from spectator.runs.interactor import InFlight
 from spectator.text import clean_text
 
@@ -185,6 +186,7 @@ def fleet_client(
     clock: Clock,
     rng: random.Random,
     startup_jitter_s: float = STARTUP_JITTER_S,
+    served: ServedPolicy | None = None,
 ) -> ChatClient:
     """A client for all episodes of a run.
 
@@ -195,16 +197,18 @@ def fleet_client(
         clock: Time.
         rng: Draws the waits.
         startup_jitter_s: The first requests are spread over this time.
+        served: The policy whose address the trainer changes; that of ``model`` for all time if omitted.
     """
     limits = replace(
         ClientLimits.for_fleet(concurrency, by_session=model.by_session),
         request_s=max(1.0, model.timeout_s),
         startup_jitter_s=startup_jitter_s,
     )
-    address = SessionAddress if model.by_session else StaticAddress
+    kind = SessionAddress if model.by_session else StaticAddress
+    address = kind(model.base_url) if served is None else ServedAddress(served, model.base_url, kind)
     return ChatClient(
         limits.transport(),
-        address(model.base_url),
+        address,
         clock=clock,
         rng=rng,
         key=key,
@@ -230,6 +234,7 @@ class FleetSeat:
         message_cut: Newest exchanges that are sent; 0 sends them all.
         outage: Waits for an unreachable endpoint; no waiting if omitted.
         retries: Retries after an answer that is not an action.
+        served: The policy that the endpoint serves now.
     """
 
     model: ModelCaptain
@@ -239,6 +244,7 @@ class FleetSeat:
     message_cut: int = 0
     outage: ModelOutage | None = None
     retries: int = 1
+    served: ServedPolicy | None = None
     _asked: ModelSettings = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -276,7 +282,7 @@ class FleetSeat:
             raise ConfigurationError("the fallback of a model must be a scripted policy")
         member = 0 if context is None else context.member  # samples of one task are drawn apart
         return ModelPolicy(
-            self.client if flight is None else _FlightClient(self.client, flight, self.clock, self.outage),
+            self._client(flight),
             self._asked,
             world.briefing,
             fallback=fallback,
@@ -288,17 +294,28 @@ class FleetSeat:
             retries=self.retries,
         )
 
+    def _client(self, flight: InFlight | None) -> ChatClient | _FlightClient:
+        if flight is None:
+            return self.client
+        return _FlightClient(self.client, flight, self.clock, self.outage, self.served)
+
 
 class _FlightClient:
     """The client of one episode, which notes what its requests wait for and waits out outages."""
 
     def __init__(
-        self, client: ChatClient, flight: InFlight, clock: Clock, outage: ModelOutage | None
+        self,
+        client: ChatClient,
+        flight: InFlight,
+        clock: Clock,
+        outage: ModelOutage | None,
+        served: ServedPolicy | None,
     ) -> None:
         self._client = client
         self._flight = flight
         self._clock = clock
         self._outage = outage
+        self._served = served
 
     async def complete(
         self,
@@ -309,14 +326,16 @@ class _FlightClient:
         on_delta: OnDelta | None = None,
     ) -> ChatAnswer:
         """See :meth:`ChatClient.complete`; ``deadline`` is that of each attempt after an outage."""
-        flight, outage = self._flight, self._outage
+        flight, outage, served = self._flight, self._outage, self._served
         answers, failures = 0 if outage is None else outage.answers, 0
         try:
             while True:
                 try:
                     answer = await self._client.complete(
-                        request, deadline=deadline, session=session, on_delta=on_delta, on_wait=flight.waits
-                    )
+                        request if served is None else served.addressed(request),
+                        deadline=deadline, session=session, on_delta=on_delta, on_wait=flight.waits,
+                        served=None if served is None else served.version,
+                    )  # fmt: skip
                 except EndpointError as error:
                     if outage is None:
                         raise

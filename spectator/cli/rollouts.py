@@ -267,7 +267,9 @@ rollouts.add_command(failures)
     help="Tokens of past turns at which a new conversation starts, with the last decisions repeated.",
 )  # fmt: skip
 @world_options
-@click.option("--opponent", help="Preset in the other seats.")
+@click.option(
+    "--opponent", help="Preset in the other seats; self: the model, which is then trained in every seat."
+)
 @click.option("--pack", default="default", show_default=True, help="Evaluation pack.")
 @click.option(
     "--seed",

@@ -172,8 +172,12 @@ class RolloutPlayer:
             logger.exception("the handler failed at the end of %s", context.env_id)
 
     def _world_of(self, context: EpisodeContext, flight: InFlight) -> World:
-        world = self._planned.world
-        return replace(world, captains={**world.captains, ACTOR: self._seat.preset(world, context, flight)})
+        world, preset = self._planned.world, partial(self._seat.preset, self._planned.world)
+        captains = {**world.captains, ACTOR: preset(context, flight)}
+        if self._run.jobs[0].opponent != ACTOR:
+            return replace(world, captains=captains)
+        rival = preset(context, flight, session=f"{context.env_id}-rival")
+        return replace(world, captains=captains, opponents={**world.opponents, ACTOR: rival})
 
 
 def _outcome_details(ended: EpisodeEnded) -> Mapping[str, object]:

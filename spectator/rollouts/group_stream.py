@@ -20,7 +20,7 @@ from typing import Any, Final, Self
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock, SystemClock
 from spectator.errors import FieldError, InvalidRequest, JournalError, RunHalted
-from spectator.exports.groups import GroupRule, GroupState, row_of_group
+from spectator.exports.groups import GroupRule, GroupState, rows_of_group
 from spectator.exports.tokens import rows_of_tokens
 from spectator.journal.contract import EpisodeSummary, Journal
 from spectator.journal.outline import EpisodeOutline, outline_of
@@ -205,7 +205,8 @@ class RolloutGroup:
             JournalError: The record cannot be read; it is closed once the loop is left.
         """
         attempts = [one.summary for one in self.episodes]
-        return await row_of_group(self.journal, attempts, self.rule, advantages=True)
+        rows = await rows_of_group(self.journal, attempts, self.rule, advantages=True)
+        return next(one for one in rows if one["seat"] == self.seat)
 
 
 SPARE_GROUPS: Final = 1
@@ -338,7 +339,14 @@ class RolloutGroups:
                 raise JournalError(f"the record of {episode_id} was removed while the run was played")
             outlines.append(await outline_of(self._journal, summary))
         rule = GroupRule(size=len(outlines))
-        return [RolloutGroup(name, outlines[0].agent, outlines, rule, self._journal)]
+        seats: dict[str | None, list[EpisodeOutline]] = {}
+        for outline in outlines:
+            for one in outline.of_seats():
+                seats.setdefault(one.seat, []).append(one)
+        return [
+            RolloutGroup(str(of_seat[0].group_id), of_seat[0].agent, of_seat, rule, self._journal)
+            for of_seat in seats.values()
+        ]
 
 
 def rollout_groups(
@@ -363,7 +371,8 @@ def rollout_groups(
 
     The run is that of :func:`.fleet.run_rollouts`. Every group is yielded once: first those that are complete
     in the record, except for ``delivered``, then the others as they complete. A group is complete once no
-    attempt at any of its episodes is to come, even if none of them has a reward.
+    attempt at any of its episodes is to come, even if none of them has a reward. Where the model plays every
+    seat (``opponent="self"``), each seat has a group of its own, and those of one task follow each other.
 
     ``async for`` over it stops the run when the loop is left; inside ``async with``, the loop can be left and
     continued, and the run stops at the end of the block. Episodes in play are then left to be resumed by the

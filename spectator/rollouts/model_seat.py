@@ -253,7 +253,12 @@ class FleetSeat:
         object.__setattr__(self, "_asked", settings)
 
     def preset(
-        self, world: World, context: EpisodeContext | None = None, flight: InFlight | None = None
+        self,
+        world: World,
+        context: EpisodeContext | None = None,
+        flight: InFlight | None = None,
+        *,
+        session: str | None = None,
     ) -> Preset:
         """Make the preset for the agent's seat of any episode, or of the one in ``context``.
 
@@ -261,6 +266,8 @@ class FleetSeat:
             world: What is played.
             context: The episode.
             flight: Notes what the model's request waits for.
+            session: Name of the conversation, for endpoints that route by session; the episode's id if
+                omitted.
 
         Raises:
             ConfigurationError: The world's default captain is not scripted, and cannot stand in.
@@ -270,12 +277,17 @@ class FleetSeat:
             label=self.model.label,
             summary=self.model.summary,
             source="model",
-            build=partial(self._policy, world, context, flight),
+            build=partial(self._policy, world, context, flight, session),
             costs_money=True,
         )
 
     def _policy(
-        self, world: World, context: EpisodeContext | None, flight: InFlight | None, seed: int
+        self,
+        world: World,
+        context: EpisodeContext | None,
+        flight: InFlight | None,
+        session: str | None,
+        seed: int,
     ) -> Policy:
         fallback = world.captains[world.default_captain].build(seed)
         if not isinstance(fallback, ScriptedPolicy):
@@ -288,7 +300,7 @@ class FleetSeat:
             fallback=fallback,
             seed=derive_seed(seed, "member", member) if member else seed,
             clock=self.clock,
-            session=None if context is None or not self.model.by_session else context.env_id,
+            session=None if context is None or not self.model.by_session else session or context.env_id,
             closes_client=False,
             edit=_Edit(self.handler, self.message_cut, context),
             retries=self.retries,

@@ -30,6 +30,9 @@ FORMAT: Final = 1
 ACTOR: Final = "rollout"
 """Name of the preset that takes the agent's seat."""
 
+ITSELF: Final = "self"
+"""Name of the preset for the other seats that stands for the model itself."""
+
 _NAMES: Final = {"opponent_choice": "opponent", "eval_pack_id": "pack"}
 """Fields of an episode's request, with their names in a run's request."""
 
@@ -44,7 +47,9 @@ class RolloutRequest(InvalidAnswers):
     format: Literal[1] = FORMAT
     environment: str = Field(description="Name of the world, or the address of another server's")
     options: dict[str, Any] = Field(default_factory=dict, description="The world's options")
-    opponent: str | None = Field(default=None, description="Preset in the other seats")
+    opponent: str | None = Field(
+        default=None, description="Preset in the other seats; `self`: the model, trained in every seat"
+    )
     pack: str = Field(default="default", description="Evaluation pack, for its options and seeds")
     seed: int = Field(default=1, ge=0, description="Where the seeds of the tasks are made from")
     episodes: int = Field(ge=1, le=10_000_000, description="Episodes in all; a multiple of group_size")
@@ -161,6 +166,7 @@ def plan_rollouts(
     world = replace(
         plain,
         captains={**plain.captains, ACTOR: seat},
+        opponents=_opponents(plain, seat),
         step_cap=plain.step_cap if cap is None else lambda options: min(cap, plain.step_cap(options)),
     )
     asked = EpisodeRequest(
@@ -179,6 +185,11 @@ def plan_rollouts(
     except InvalidRequest as error:
         wrong = (FieldError(_NAMES.get(one.field, one.field), one.rule) for one in error.fields)
         raise InvalidRequest(wrong) from error
+    if first.opponent is not None and first.opponent.name == ACTOR and world.rival_reward is None:
+        rule = (
+            f"{world.name} does not say what the other seat earns; choose another, or add World.rival_reward"
+        )
+        raise InvalidRequest([FieldError("opponent", rule)])
     one = Job.of(first)
     seeds = first.pack.seeds
     jobs = []
@@ -187,6 +198,12 @@ def plan_rollouts(
         seed = seeds[task % len(seeds)] if seeds else derive_seed(request.seed, "rollouts", task) % SEALED_BIT
         jobs.append(replace(one, seed=seed, group=f"g-{task:06d}", member=member))
     return RolloutRun(request, world, RunPlan(jobs, began_ms, run_id, request.failure_policy))
+
+
+def _opponents(plain: World, seat: Preset) -> Mapping[str, Preset]:
+    """The world's opponents, if it has any, and the model itself."""
+    own = replace(seat, name=ITSELF, mirrors=True)
+    return {ITSELF: own, **plain.opponents} if plain.opponents else {}
 
 
 MANIFEST: Final = "rollouts.json"

@@ -332,6 +332,11 @@ rollouts.add_command(failures)
 @click.option(
     "--tokens", is_flag=True, help="Ask for token ids and log probabilities, as vLLM and SGLang give them."
 )
+@click.option(
+    "--token-in", is_flag=True,
+    help="Send prompts as token ids, so that each contains exactly the tokens that were sampled; needs vLLM, "
+    "--tokens and --style json.",
+)  # fmt: skip
 @click.option("--api-key-env", help="Name of the variable that holds the endpoint's key.")
 @click.option(
     "--experiences", type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -482,7 +487,7 @@ def _request(given: Mapping[str, Any]) -> RolloutRequest:
     }  # fmt: skip
     fields = (
         "environment", "options", "opponent", "pack", "seed", "episodes", "group_size", "max_turns",
-        "message_cut", "attempts", "on_invalid", "invalid_retries", "invalid_reward",
+        "message_cut", "attempts", "on_invalid", "invalid_retries", "invalid_reward", "token_in",
     )  # fmt: skip
     asked = {name: given[name] for name in fields if given[name] is not None}
     try:

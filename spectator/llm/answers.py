@@ -378,6 +378,8 @@ class Assembly:
 
     def _choice(self, choice: dict[str, Any]) -> None:
         message = choice.get("delta") or choice.get("message")
+        if message is None and isinstance(text := choice.get("text"), str):  # of /completions
+            message = {"content": text}
         if isinstance(message, dict):
             self._message(message)
         if reason := choice.get("finish_reason"):
@@ -523,6 +525,14 @@ class _Tokens:
                 self.logprobs.fromlist([token["logprob"] for token in content])
             except (KeyError, TypeError) as error:
                 raise EndpointMalformed("the endpoint's log probabilities are not numbers") from error
+        of_tokens = logprobs.get("token_logprobs") if isinstance(logprobs, dict) else None
+        if isinstance(of_tokens, list):
+            try:
+                self.logprobs.fromlist(of_tokens)
+            except TypeError as error:
+                raise EndpointMalformed("the endpoint's log probabilities are not numbers") from error
+        if "prompt_token_ids" in choice:
+            self.prompt = _integers(choice["prompt_token_ids"]) or self.prompt
         meta = choice.get("meta_info")
         if isinstance(meta, dict) and isinstance(rows := meta.get("output_token_logprobs"), list):
             self._sglang(rows)

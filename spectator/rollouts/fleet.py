@@ -480,7 +480,7 @@ async def play_run(row: FleetRow, worker: Worker) -> FleetReport:
     outage = ModelOutage(clock, worker.rng, limits.model_wait_s)
     seat = FleetSeat(
         request.model, client, clock, worker.handler, request.message_cut, outage, request.invalid_retries,
-        worker.served,
+        worker.served, request.token_in,
     )  # fmt: skip
     try:
         planned = plan_rollouts(request, world, seat.preset(world), row.began_ms, row.name)

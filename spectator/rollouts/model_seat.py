@@ -29,6 +29,7 @@ from spectator.llm.client import ChatClient, ClientLimits, wire_form
 from spectator.llm.endpoints import ApiKey, SessionAddress, StaticAddress
 from spectator.llm.rate_limits import AdaptiveLimit
 from spectator.llm.retry import PERMANENT_STATUSES, CircuitBreaker, RetryPolicy
+from spectator.llm.token_prompts import TokenPrompts
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.model import ModelPolicy
 from spectator.policies.policy import Policy, Preset, ScriptedPolicy
@@ -235,6 +236,7 @@ class FleetSeat:
         outage: Waits for an unreachable endpoint; no waiting if omitted.
         retries: Retries after an answer that is not an action.
         served: The policy that the endpoint serves now.
+        token_in: Whether prompts are sent as token ids.
     """
 
     model: ModelCaptain
@@ -245,6 +247,7 @@ class FleetSeat:
     outage: ModelOutage | None = None
     retries: int = 1
     served: ServedPolicy | None = None
+    token_in: bool = False
     _asked: ModelSettings = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -309,7 +312,8 @@ class FleetSeat:
     def _client(self, flight: InFlight | None) -> ChatClient | _FlightClient:
         if flight is None:
             return self.client
-        return _FlightClient(self.client, flight, self.clock, self.outage, self.served)
+        client = TokenPrompts(self.client) if self.token_in else self.client
+        return _FlightClient(client, flight, self.clock, self.outage, self.served)
 
 
 class _FlightClient:
@@ -317,7 +321,7 @@ class _FlightClient:
 
     def __init__(
         self,
-        client: ChatClient,
+        client: ChatClient | TokenPrompts,
         flight: InFlight,
         clock: Clock,
         outage: ModelOutage | None,

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from spectator import __version__
 from spectator.environments.world import SEALED_BIT, World, derive_seed
@@ -66,6 +66,10 @@ class RolloutRequest(InvalidAnswers):
         description="Newest exchanges sent; 0 sends all since the conversation began",
     )
     attempts: int = Field(default=3, ge=1, le=100, description="Most attempts at an episode")
+    token_in: bool = Field(
+        default=False,
+        description="Whether prompts are sent as token ids that contain the sampled tokens (vLLM)",
+    )
     model: ModelCaptain = Field(description="The model, as in a captains file")
 
     @field_validator("environment")
@@ -89,6 +93,19 @@ class RolloutRequest(InvalidAnswers):
                 f"episodes ({episodes}) must be a multiple of group_size ({group_size}), such as {such}"
             )
         return group_size
+
+    @model_validator(mode="after")
+    def _tokens_fit(self) -> Self:
+        model = self.model
+        if not self.token_in:
+            return self
+        if not model.tokens:
+            raise ValueError("token_in needs the tokens of each answer; set the model's tokens to true")
+        if model.style == "tools":
+            raise ValueError("token_in needs answers in text, as the endpoint reads no tools there; use json")
+        if model.by_session:
+            raise ValueError("token_in cannot be combined with by_session, which keeps the tokens itself")
+        return self
 
     @property
     def failure_policy(self) -> FailurePolicy:

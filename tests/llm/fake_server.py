@@ -69,6 +69,7 @@ class FakeModelServer:
         chunk: Characters of a streamed piece.
         reports_version: Whether its answers state the version of its weights; if not, each streamed piece has
             its tokens.
+        engine: Answers the requests that it knows with a status and JSON, in place of the brain.
         at_half: Called in the middle of each streamed answer with the number of the request.
     """
 
@@ -79,6 +80,7 @@ class FakeModelServer:
     chunk: int = 8
     reports_version: bool = True
     at_half: Callable[[int], None] | None = None
+    engine: Callable[[Received], tuple[int, dict[str, Any]] | None] | None = None
     received: list[Received] = field(default_factory=list)
     connections: int = 0
     open_connections: int = 0
@@ -115,6 +117,9 @@ class FakeModelServer:
             writer.close()
 
     async def _answer(self, mode: Mode, request: Received, writer: asyncio.StreamWriter) -> None:
+        if mode is Mode.OK and self.engine is not None and (known := self.engine(request)) is not None:
+            await _send(writer, known[0], "application/json", json.dumps(known[1]).encode())
+            return
         match mode:
             case Mode.OK | Mode.SLOW | Mode.CUT | Mode.NEVER_ENDING:
                 await self._say(self.brain(request.body), mode, request, writer)

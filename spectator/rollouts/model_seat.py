@@ -312,7 +312,7 @@ class FleetSeat:
     def _client(self, flight: InFlight | None) -> ChatClient | _FlightClient:
         if flight is None:
             return self.client
-        client = TokenPrompts(self.client) if self.token_in else self.client
+        client = TokenPrompts(self.client, self.clock) if self.token_in else self.client
         return _FlightClient(client, flight, self.clock, self.outage, self.served)
 
 

@@ -97,7 +97,7 @@ async def test_a_conversation_that_begins_again_is_tokenised_whole(tmp_path: Pat
         (
             TokenEngine(counter, shifted=1),
             [Mode.OK],
-            r"used another prompt than the token ids that were sent",
+            r"used another prompt than the token ids",
         ),
     ],
 )

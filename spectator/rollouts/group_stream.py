@@ -10,7 +10,7 @@ import asyncio
 import math
 import random
 from collections import deque
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -58,6 +58,7 @@ class GroupWindow:
         self._left = {name: len(numbers) for name, numbers in self.members.items()}
         self._delivered = frozenset(delivered)
         self._in_hand: set[str] = set()
+        self._leased: dict[int, str] = {}
         self._left_out: set[str] = set()
         self.over: dict[int, str] = {}
         """By position of the job, the episode that counts for it."""
@@ -65,12 +66,7 @@ class GroupWindow:
         """Complete groups that were not delivered, in the order of completion."""
         self.changed = asyncio.Event()
         """Set when a group is complete."""
-        self.on_room = lambda: None
-
-    @property
-    def incomplete(self) -> bool:
-        """Whether a group in hand has an episode that is not over."""
-        return any(self._left[name] for name in self._in_hand)
+        self.on_room: Callable[[], None] = lambda: None
 
     @property
     def unfinished(self) -> list[str]:
@@ -93,6 +89,12 @@ class GroupWindow:
         """See :meth:`.scheduler.Window.took`."""
         names = {self._group_of[one.number] for one in attempts}
         self._in_hand |= names - self._left_out - self._delivered
+        self._leased.update((one.number, one.episode_id) for one in attempts)
+
+    def waits_for_others(self, busy: Collection[str]) -> bool:
+        """See :meth:`.scheduler.Window.waits_for_others`."""
+        numbers = (number for name in self._in_hand for number in self.members[name])
+        return any(number not in self.over and self._leased.get(number) not in busy for number in numbers)
 
     def saw(self, over: Mapping[int, str]) -> None:
         """See :meth:`.scheduler.Window.saw`."""

@@ -11,7 +11,7 @@ import logging
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 from spectator.clock import Clock, first_of
@@ -84,17 +84,16 @@ class Window(Protocol):
     on_room: Callable[[], None]
     """Called when more may begin."""
 
-    @property
-    def incomplete(self) -> bool:
-        """Whether an episode that was admitted is not over, so that the record may have news of it."""
-        ...
-
     def admit(self, attempts: Sequence[Attempt]) -> list[Attempt]:
         """Return those of ``attempts`` that may begin, in the same order."""
         ...
 
     def took(self, attempts: Sequence[Attempt]) -> None:
         """Note that attempts were leased here."""
+        ...
+
+    def waits_for_others(self, busy: Collection[str]) -> bool:
+        """Return whether it waits for an episode that is not among ``busy``, those played here."""
         ...
 
     def saw(self, over: Mapping[int, str]) -> None:
@@ -204,7 +203,8 @@ class RemainingEpisodes:
             JournalError: The database is unreachable for too long.
         """
         self.renewed.clear()
-        if not self._ahead or (self._shut and self._window is not None and self._window.incomplete):
+        elsewhere = self._shut and self._window is not None and self._window.waits_for_others(self._busy)
+        if elsewhere or not self._ahead:
             await self.look()
         while self._ahead:
             window = self._admitted([self._ahead.popleft() for _ in range(min(WINDOW, len(self._ahead)))])

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
+import sys
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping
 from functools import wraps
@@ -23,6 +25,7 @@ from tests.llm.brains import Said, counter, read_situation
 from tests.llm.fake_server import Mode, serving
 from tests.rollouts.test_fleet import failing_world, garbler, recorded, request, run
 
+ROOT = Path(__file__).resolve().parents[2]
 TURNS = 4
 GROUPS = [f"g-{number:06d}" for number in range(4)]
 
@@ -153,6 +156,38 @@ async def test_a_consumer_that_is_cancelled_leaves_the_rest_to_be_resumed(tmp_pa
             await training
         assert sorted([one.group_id async for one in loop_over(request(fake), tmp_path)]) == GROUPS
         assert {one.reason for one in await asyncio.to_thread(recorded, tmp_path)} == {"finished"}
+
+
+KILLED = """
+import asyncio, sys
+from pathlib import Path
+from spectator.rollouts.request import RolloutRequest
+from tests.rollouts.test_group_stream import loop_over
+
+async def train():
+    async for group in loop_over(RolloutRequest.model_validate_json(sys.argv[1]), Path(sys.argv[2])):
+        print(group.group_id, flush=True)
+
+asyncio.run(train())
+"""
+
+
+@in_a_loop
+async def test_killed_in_the_loop_the_same_call_yields_the_rest(tmp_path: Path) -> None:
+    async with serving(counter, [Mode.SLOW], pause_s=0.01) as fake:
+        asked = request(fake, episodes=24)
+        command = [sys.executable, "-c", KILLED, asked.model_dump_json(), str(tmp_path)]
+        training = await asyncio.create_subprocess_exec(
+            *command, stdout=asyncio.subprocess.PIPE, cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}
+        )
+        assert training.stdout is not None
+        done = [(await training.stdout.readline()).decode().strip() for _ in range(2)]
+        training.kill()
+        await training.wait()
+        rest = [one.group_id async for one in loop_over(asked, tmp_path, delivered=done)]
+    assert sorted([*done, *rest]) == [f"g-{number:06d}" for number in range(8)]
+    found = await asyncio.to_thread(recorded, tmp_path)
+    assert Counter(one.reason for one in found) == {"finished": 24}, "no episode was begun twice"
 
 
 @in_a_loop

@@ -42,7 +42,8 @@ def example(name: str, **changes: str) -> Any:
         "Path": Path, "SessionStep": SessionStep, "RolloutRequest": RolloutRequest, "random": random,
         "run_rollouts": run_rollouts, "SystemClock": SystemClock, "load_world": load_world,
         "DataManager": DataManager, "Play": Play, "RunReport": RunReport, "ActorHandle": ActorHandle,
-        "rollout_groups": rollout_groups, "ThreadStepper": ThreadStepper, "RecyclingPool": RecyclingPool, "Interactor": Interactor,
+        "rollout_groups": rollout_groups, "ThreadStepper": ThreadStepper, "RecyclingPool": RecyclingPool,
+        "Interactor": Interactor,
     }  # fmt: skip
     exec(block, known)
     return known[name]

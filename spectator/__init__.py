@@ -1,10 +1,11 @@
 """Spectator: the live cockpit for agents that play.
 
-``from spectator import play, watch, run_rollouts, export`` are the library's four main functions:
+``from spectator import play, watch, run_rollouts, rollout_groups, export`` are the main functions:
 
 * :func:`play` plays one episode in this process,
 * :func:`watch` shows what your own loop, environment or function plays,
 * :func:`run_rollouts` plays many episodes against a model endpoint,
+* :func:`rollout_groups` does the same and yields each group as it completes, for a trainer's loop,
 * :func:`export` writes recorded episodes for trainers.
 
 They are imported when they are first used, so ``import spectator`` is cheap. verifiers finds an environment
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from spectator.exports.export import export as export
     from spectator.local_episode import play as play
     from spectator.rollouts.fleet import run_rollouts as run_rollouts
+    from spectator.rollouts.group_stream import rollout_groups as rollout_groups
     from spectator.watchable.watched_loop import watch as watch
 
 __version__: Final = "0.1.0"
@@ -26,6 +28,7 @@ __version__: Final = "0.1.0"
 _FUNCTIONS: Final = {
     "export": "spectator.exports.export",
     "play": "spectator.local_episode",
+    "rollout_groups": "spectator.rollouts.group_stream",
     "run_rollouts": "spectator.rollouts.fleet",
     "watch": "spectator.watchable.watched_loop",
 }

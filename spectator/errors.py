@@ -8,6 +8,7 @@
     ├── ConfigurationError                a setting is unknown, missing or out of range
     ├── InvalidRequest                    the caller's fields are wrong; nothing was changed
     ├── RunNotFound                       no such run of rollouts, or it cannot be read
+    ├── RunHalted                         a run stopped before all of its episodes were over
     ├── BundleError                       a folder or file is not a readable evaluation bundle
     ├── EpisodeError
     │   ├── EpisodeBusy                   every slot is taken; names the running episodes
@@ -219,6 +220,10 @@ class InvalidRequest(SpectatorError):
 
 class RunNotFound(SpectatorError):
     """No such run of rollouts, or it cannot be read; the message is for people."""
+
+
+class RunHalted(SpectatorError):
+    """A run stopped before all of its episodes were over; the message says why, and how to resume it."""
 
 
 class BundleError(SpectatorError):

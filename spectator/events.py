@@ -526,6 +526,9 @@ class EpisodeEnded(EventData):
     own_decisions: OwnDecisions | None = optional_field(
         "How many decisions the agent's captain made itself, in runs of a model"
     )
+    seat_rewards: dict[str, float] | None = optional_field(
+        "Rewards of the other seats, by actor, where the model of a run plays every seat"
+    )
     terminated: bool = Field(description="Whether the world ended by its own rules")
     truncated: bool = Field(description="Whether it was cut off; never true together with `terminated`")
     truth: str | None = optional_field(

@@ -345,12 +345,13 @@ async def _lines(
     journal: Journal, summary: EpisodeSummary, after_seq: int, last: int, turn: int | None
 ) -> AsyncIterator[bytes]:
     outline = await outline_of(journal, summary)
+    seats = {one.agent: one for one in outline.of_seats()}
     async for one in journal.calls(summary.episode_id):
         if one.decided.seq > last:
             return
         asked = outline.asked(one.decided.seq)
         if asked is not None and after_seq < one.decided.seq and turn in (None, asked.turn):
-            yield json_bytes(row_of_call(outline, one)) + b"\n"
+            yield json_bytes(row_of_call(seats.get(asked.actor, outline), one)) + b"\n"
 
 
 class GiveNote(Body):

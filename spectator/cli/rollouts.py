@@ -305,7 +305,9 @@ rollouts.add_command(send)
     help="Tokens of past turns at which a new conversation starts, with the last decisions repeated.",
 )  # fmt: skip
 @world_options
-@click.option("--opponent", help="Preset in the other seats.")
+@click.option(
+    "--opponent", help="Preset in the other seats; self: the model, which is then trained in every seat."
+)
 @click.option("--pack", default="default", show_default=True, help="Evaluation pack.")
 @click.option(
     "--seed",
@@ -381,6 +383,11 @@ rollouts.add_command(send)
 @click.option(
     "--tokens", is_flag=True, help="Ask for token ids and log probabilities, as vLLM and SGLang give them."
 )
+@click.option(
+    "--token-in", is_flag=True,
+    help="Send prompts as token ids, so that each contains exactly the tokens that were sampled; needs vLLM, "
+    "--tokens and --style json.",
+)  # fmt: skip
 @click.option("--api-key-env", help="Name of the variable that holds the endpoint's key.")
 @click.option(
     "--experiences", type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -562,7 +569,7 @@ def _request(given: Mapping[str, Any]) -> RolloutRequest:
     model = _model(given)
     fields = (
         "environment", "options", "opponent", "pack", "seed", "episodes", "group_size", "max_turns",
-        "message_cut", "attempts", "on_invalid", "invalid_retries", "invalid_reward",
+        "message_cut", "attempts", "on_invalid", "invalid_retries", "invalid_reward", "token_in",
     )  # fmt: skip
     asked = {name: given[name] for name in fields if given[name] is not None}
     try:

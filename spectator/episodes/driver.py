@@ -345,9 +345,10 @@ class Driver:
                 await self._outside_play(self._checkpoint(self._checkpoints, recorded, stepped))
             if recorded > self._limits.characters:
                 size = f"its record reached {self._limits.characters / 1e6:g} MB"
-                return cut_short("step_cap", f"cut short: {size}", self._turn)
+                return self._with_rivals(cut_short("step_cap", f"cut short: {size}", self._turn), stepped)
             if self._turn >= step_cap:
-                return cut_short("step_cap", f"cut short after {step_cap} turns", self._turn)
+                ended = cut_short("step_cap", f"cut short after {step_cap} turns", self._turn)
+                return self._with_rivals(ended, stepped)
             began = self._clock.monotonic()
             if began > self._until:
                 longer = f"longer than {self._limits.episode_s:g} s of play"
@@ -360,9 +361,19 @@ class Driver:
             recorded = await self._outside_play(self._emit([(self._turn, facts)], attachments=attachments))
         await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
         if cut := stepped.observation.metadata.get("truncated"):
-            return cut_short("step_cap", str(cut), self._turn)
+            return self._with_rivals(cut_short("step_cap", str(cut), self._turn), stepped)
         self._truth = await self._read_truth()
-        return finished(self._total, stepped.state, self._turn, self._profile, self._truth)
+        ended = finished(self._total, stepped.state, self._turn, self._profile, self._truth)
+        return self._with_rivals(ended, stepped)
+
+    def _with_rivals(self, ended: EpisodeEnded, stepped: Stepped) -> EpisodeEnded:
+        """Add what the other seats earned, where they are trained and the agent has a verdict."""
+        reward, parts = self._plan.world.rival_reward, stepped.observation.metadata.get("rubric")
+        known = ended.reason == "finished" or self._profile.rewards == "step"
+        if reward is None or not parts or not known or not (rivals := self._plan.rivals):
+            return ended
+        earned = reward(self._plan.options, parts)
+        return ended.model_copy(update={"seat_rewards": dict.fromkeys(rivals, earned)})
 
     async def _checkpoint(self, checkpoints: Checkpoints, recorded: int, stepped: Stepped) -> None:
         past = Past(self._policies.by_actor, self._refusals, self._turn, self._total, stepped, self._own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, Literal, TypeVar, get_args
@@ -113,6 +113,14 @@ class EpisodePlan:
     def samples_model(self) -> bool:
         """Whether it is an episode of a run in which a model has the agent's seat."""
         return self.run_id is not None and self.preset(self.agent).source == "model"
+
+    @property
+    def rivals(self) -> Sequence[str]:
+        """The other seats, if the model of a run plays them too and the world says what they earn."""
+        if not self.samples_model or self.world.rival_reward is None:
+            return ()
+        others = [actor for actor in self.world.actors if actor != self.agent]
+        return [actor for actor in others if self.preset(actor).name == self.captain.name]
 
     @property
     def commit(self) -> Commit:

@@ -306,9 +306,11 @@ async def _call_rows(source: ExportSource) -> AsyncIterator[dict[str, Any]]:
     from spectator.exports.tables import row_of_call
 
     async for outline in source.outlines():
+        seats = {one.agent: one for one in outline.of_seats()}
         async for one in source.journal.calls(outline.summary.episode_id):
-            if one.decided.seq > source.after_seq and outline.asked(one.decided.seq) is not None:
-                yield row_of_call(outline, one)
+            asked = outline.asked(one.decided.seq)
+            if one.decided.seq > source.after_seq and asked is not None:
+                yield row_of_call(seats.get(asked.actor, outline), one)
 
 
 async def _token_rows(source: ExportSource) -> AsyncIterator[dict[str, Any]]:
@@ -316,8 +318,10 @@ async def _token_rows(source: ExportSource) -> AsyncIterator[dict[str, Any]]:
 
     async for outline in source.outlines():
         row = None
-        async for row in rows_of_tokens(source.journal, outline):
-            yield row
+        for seat in outline.of_seats():
+            if seat.mostly_own(source.min_own_share):
+                async for row in rows_of_tokens(source.journal, seat):
+                    yield row
         if row is None:
             source.omit("without token ids")
 
@@ -335,7 +339,7 @@ async def _record_rows(source: ExportSource) -> AsyncIterator[dict[str, Any]]:
 
 async def _group_rows(source: ExportSource) -> AsyncIterator[dict[str, Any]]:
     """Make the groups of the chosen episodes, each whole: a part of one would misstate the group."""
-    from spectator.exports.groups import GroupRule, by_group, row_of_group
+    from spectator.exports.groups import GroupRule, by_group, rows_of_group
     from spectator.journal.contract import EpisodeFilter, every_episode
 
     groups = by_group(source.chosen)
@@ -347,7 +351,8 @@ async def _group_rows(source: ExportSource) -> AsyncIterator[dict[str, Any]]:
         found = await every_episode(source.journal, whole)
         members = [one for one in found if one.parent is None and one.run_id == run_id]
         if members:
-            yield await row_of_group(source.journal, members, rule, advantages=source.advantages)
+            for row in await rows_of_group(source.journal, members, rule, advantages=source.advantages):
+                yield row
         source.progress.events(sum(one.head_seq for one in some))
 
 

@@ -37,6 +37,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "own_share": "list<double>",
     "refusals": "list<int64>",
     "penalised": "list<bool>",
+    "seat": "string",
 }
 """Name and Arrow type of every column; new ones come at the end."""
 
@@ -94,7 +95,14 @@ class GroupMember:
 async def row_of_group(
     journal: Journal, attempts: Sequence[EpisodeSummary], rule: GroupRule, *, advantages: bool = False
 ) -> dict[str, Any]:
-    """One group as plain JSON.
+    """The agent's group as plain JSON; see :func:`rows_of_group`."""
+    return (await rows_of_group(journal, attempts, rule, advantages=advantages))[0]
+
+
+async def rows_of_group(
+    journal: Journal, attempts: Sequence[EpisodeSummary], rule: GroupRule, *, advantages: bool = False
+) -> list[dict[str, Any]]:
+    """The groups of one task as plain JSON: that of the agent, then those of other trained seats.
 
     Only members with a verdict and at least one decision of the model itself are in ``completions`` and
     ``rewards``; the others are counted, by failure, and have no reward of 0.
@@ -112,6 +120,16 @@ async def row_of_group(
     outlines = [await outline_of(journal, one) for one in attempts if one.parent is None]
     if not outlines:
         raise ValueError("a group has at least one episode")
+    seats: dict[str | None, list[EpisodeOutline]] = {None: outlines}
+    for one in outlines:
+        for other in one.of_seats()[1:]:
+            seats.setdefault(other.seat, []).append(other)
+    return [await _row_of_seat(journal, of_seat, rule, advantages) for of_seat in seats.values()]
+
+
+async def _row_of_seat(
+    journal: Journal, outlines: Sequence[EpisodeOutline], rule: GroupRule, advantages: bool
+) -> dict[str, Any]:
     members = [
         GroupMember(outline, await transcript_of(journal, outline))
         for outline in outlines
@@ -133,7 +151,7 @@ def _row(
     prompts = [member.transcript.prompt for member in members]
     return {
         "run_id": first.summary.run_id,
-        "group_id": first.summary.group_id,
+        "group_id": first.group_id,
         "environment": first.summary.environment,
         "seed": first.summary.seed,
         "options": dict(first.started.get("options") or {}),
@@ -154,6 +172,7 @@ def _row(
         "own_share": [member.outline.own.share for member in members],
         "refusals": [member.outline.own.refused for member in members],
         "penalised": [member.outline.penalised for member in members],
+        "seat": first.agent,
     }
 
 

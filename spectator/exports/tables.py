@@ -308,6 +308,7 @@ CALL_COLUMNS: Final[Mapping[str, str]] = {
     **END_COLUMNS,
     "episode_failure": "string",
     **OWN_COLUMNS,
+    "seat": "string",
 }
 """Name and Arrow type of every column; strings that are not text contain JSON. New ones come at the end."""
 
@@ -373,6 +374,7 @@ def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, An
         **outline.end_columns,
         "episode_failure": outline.failure,
         **outline.own_columns,
+        "seat": outline.agent,
     }
 
 

@@ -187,6 +187,7 @@ COLUMNS: Final[Mapping[str, str]] = {
     "failure_class": "string",
     "calls_without_tokens": "int64",
     **OWN_COLUMNS,
+    "seat": "string",
 }
 """Name and Arrow type of every column; new ones come at the end."""
 
@@ -267,4 +268,5 @@ def _row(
         "failure_class": outline.failure,
         "calls_without_tokens": missing,
         **outline.own_columns,
+        "seat": outline.agent,
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spectator.errors import INVALID_ANSWERS, FailureClass, failure_of_end, reward_of_end
@@ -147,6 +147,7 @@ class EpisodeOutline:
         undecided: Failed decisions for which a model was asked, by the number of their event.
         credited: The agent's decision that the next rewards are credited to.
         rubric: Named parts of the score, if the world gives them.
+        seat: The actor to whom it belongs, if that is not the agent; see :meth:`of_seats`.
     """
 
     summary: EpisodeSummary
@@ -156,12 +157,27 @@ class EpisodeOutline:
     undecided: dict[int, OutlinedDecision] = field(default_factory=dict)
     credited: OutlinedDecision | None = None
     rubric: Mapping[str, float] = field(default_factory=dict)
+    seat: str | None = None
 
     @property
     def agent(self) -> str:
         """The actor whose score is the episode's."""
-        agent: str = self.started["agent"]
+        agent: str = self.seat or self.started["agent"]
         return agent
+
+    def of_seats(self) -> list[EpisodeOutline]:
+        """Return it as the episode of each seat that the model of its run played and that has a reward.
+
+        The agent's comes first. The reward of another seat is credited to its last decision.
+        """
+        seats = [self]
+        for actor, earned in ((self.ended or {}).get("seat_rewards") or {}).items():
+            last = max((seq for seq, one in self.decisions.items() if one.actor == actor), default=None)
+            decisions = dict(self.decisions)
+            if last is not None:
+                decisions[last] = replace(decisions[last], earned=earned)
+            seats.append(replace(self, seat=actor, decisions=decisions, undecided={}))
+        return seats
 
     @property
     def parent(self) -> Parent | None:
@@ -182,9 +198,15 @@ class EpisodeOutline:
             "episode_id": summary.episode_id,
             "environment": summary.environment,
             "run_id": summary.run_id,
-            "group_id": summary.group_id,
+            "group_id": self.group_id,
             "attempt": summary.attempt,
         }
+
+    @property
+    def group_id(self) -> str | None:
+        """Name of its group; each seat of a task has one of its own, since it has its own rewards."""
+        group_id = self.summary.group_id
+        return group_id if self.seat is None or group_id is None else f"{group_id}:{self.seat}"
 
     @property
     def end_columns(self) -> dict[str, bool | None]:
@@ -205,7 +227,9 @@ class EpisodeOutline:
         A finished episode has its score. An episode cut off at its step cap has the sum of its rewards if the
         world rewards steps. A failure of the endpoint, the world or the machine is not a verdict.
         """
-        return None if self.ended is None else reward_of_end(self.ended)
+        if self.ended is None or self.seat is None:
+            return None if self.ended is None else reward_of_end(self.ended)
+        return self.ended["seat_rewards"][self.seat] if self.own.own else None
 
     def trainable(self, decision: OutlinedDecision) -> bool:
         """Return whether a model's reply can be trained on.
@@ -233,12 +257,13 @@ class EpisodeOutline:
     @property
     def penalised(self) -> bool:
         """Whether its reward is that of an answer that was not an action."""
-        return self.ended is not None and self.ended.get("penalty") is not None
+        return self.seat is None and self.ended is not None and self.ended.get("penalty") is not None
 
     @property
     def own(self) -> OwnCount:
         """How far the agent's captain decided itself; what it inherited from a parent is left out."""
-        if self.ended is not None and (stated := self.ended.get("own_decisions")):
+        stated = None if self.ended is None or self.seat is not None else self.ended.get("own_decisions")
+        if stated:
             return OwnCount(**stated)
         made = [one for one in self.of_agent if not one.inherited]
         own = sum(one.source != "fallback" for one in made)

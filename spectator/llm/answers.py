@@ -233,9 +233,17 @@ class Assembly:
     Args:
         key: Masked if the endpoint repeats it.
         on_delta: Called with each part as it arrives.
+        served: Returns the version of the weights that the endpoint serves now, for endpoints that do not
+            report it. What arrives first has the version at the time of the request, and later parts have
+            the one at their arrival.
     """
 
-    def __init__(self, key: ApiKey | None = None, on_delta: OnDelta | None = None) -> None:
+    def __init__(
+        self,
+        key: ApiKey | None = None,
+        on_delta: OnDelta | None = None,
+        served: Callable[[], str | None] | None = None,
+    ) -> None:
         self._key = key
         self._clean = cleaner(key)
         self._on_delta = on_delta
@@ -248,7 +256,10 @@ class Assembly:
         self._usage: Usage | None = None
         self._model: str | None = None
         self._version: str | None = None
+        self._served = served
+        self._marked = None if served is None else served()
         self._runs: list[tuple[str | None, int]] = []
+        self._marks: list[tuple[str | None, int]] = [] if served is None else [(self._marked, 0)]
         self._tokens: _Tokens | None = None
         self._grown: list[str] = []
         self._grown_kind: DeltaKind = "text"
@@ -266,6 +277,9 @@ class Assembly:
         Raises:
             EndpointError: A piece reports an error, or is not a completion.
         """
+        if self._served is not None and self.begun and (now := self._served()) != self._marked:
+            self._marked = now
+            self._marks.append((now, 0))
         try:
             for piece in pieces:
                 if not isinstance(piece, dict):
@@ -303,7 +317,7 @@ class Assembly:
             verbatim={} if self._verbatim is None else self._verbatim.whole(self._clean),
             finish_reason=self.finish_reason,
             model=self._model,
-            weight_version=self._version,
+            weight_version=self._version or self._marked,
             weight_versions=self._weight_versions(),
             usage=self._usage,
             logprobs=logprobs,
@@ -334,13 +348,23 @@ class Assembly:
 
     def _count_version(self, tokens: int) -> None:
         """Attribute ``tokens`` tokens to the current version of the weights."""
+        counted = tokens
         if tokens and self._runs and self._runs[-1][0] == self._version:
             tokens += self._runs.pop()[1]
         if tokens:
             self._runs.append((self._version, tokens))
+        if self._served is not None:
+            self._marks[-1] = (self._marked, self._marks[-1][1] + counted)
 
     def _weight_versions(self) -> Sequence[tuple[str, int]]:
         """Return ``(version, tokens)``; the first version includes tokens before it."""
+        if self._version is None and self._served is not None:
+            counted = any(tokens for _, tokens in self._marks)
+            return tuple(
+                (version, tokens)
+                for version, tokens in self._marks
+                if version is not None and (tokens or not counted)
+            )
         unknown = self._runs[0][1] if self._runs and self._runs[0][0] is None else 0
         runs = [(version, tokens) for version, tokens in self._runs if version is not None]
         if unknown and runs:
@@ -354,6 +378,8 @@ class Assembly:
 
     def _choice(self, choice: dict[str, Any]) -> None:
         message = choice.get("delta") or choice.get("message")
+        if message is None and isinstance(text := choice.get("text"), str):  # of /completions
+            message = {"content": text}
         if isinstance(message, dict):
             self._message(message)
         if reason := choice.get("finish_reason"):
@@ -499,6 +525,14 @@ class _Tokens:
                 self.logprobs.fromlist([token["logprob"] for token in content])
             except (KeyError, TypeError) as error:
                 raise EndpointMalformed("the endpoint's log probabilities are not numbers") from error
+        of_tokens = logprobs.get("token_logprobs") if isinstance(logprobs, dict) else None
+        if isinstance(of_tokens, list):
+            try:
+                self.logprobs.fromlist(of_tokens)
+            except TypeError as error:
+                raise EndpointMalformed("the endpoint's log probabilities are not numbers") from error
+        if "prompt_token_ids" in choice:
+            self.prompt = _integers(choice["prompt_token_ids"]) or self.prompt
         meta = choice.get("meta_info")
         if isinstance(meta, dict) and isinstance(rows := meta.get("output_token_logprobs"), list):
             self._sglang(rows)

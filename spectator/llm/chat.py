@@ -124,6 +124,8 @@ class ChatRequest:
         token_ids: Request token ids, as vLLM and SGLang return them.
         stream: Request the answer as a stream.
         extra: Further fields of the body, sent unchanged.
+        prompt_ids: The prompt as token ids, sent to ``/completions`` in place of messages and tools, as vLLM
+            takes them.
     """
 
     model: str
@@ -140,6 +142,7 @@ class ChatRequest:
     token_ids: bool = False
     stream: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
+    prompt_ids: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

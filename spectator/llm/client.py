@@ -20,19 +20,26 @@ from spectator.errors import (
     EndpointBusy,
     EndpointError,
     EndpointMalformed,
+    EndpointRefused,
     EndpointResting,
     EndpointTimeout,
     EndpointUnavailable,
 )
 from spectator.llm.answers import Assembly
 from spectator.llm.anthropic import AnthropicForm
-from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta, OnWait
+from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, OnWait
 from spectator.llm.endpoints import Address, ApiKey, Form, mask
 from spectator.llm.gemini import GeminiForm
 from spectator.llm.rate_limits import AdaptiveLimit, RateLimiter
 from spectator.llm.retry import Attempts, CircuitBreaker, RetryPolicy, error_of, parse_retry_after
 from spectator.llm.transport import HttpTransport, Reply, Transport
-from spectator.llm.wire_forms import OpenAIForm, Translation, WireForm, decode_json
+from spectator.llm.wire_forms import (
+    OpenAIForm,
+    Translation,
+    WireForm,
+    decode_json,
+    encode_json_body,
+)
 
 
 class EventReader:
@@ -321,6 +328,7 @@ class ChatClient:
         session: str | None = None,
         on_delta: OnDelta | None = None,
         on_wait: OnWait | None = None,
+        served: Callable[[], str | None] | None = None,
     ) -> ChatAnswer:
         """Send a request, retrying until it succeeds, cannot succeed, or the time is up.
 
@@ -332,6 +340,7 @@ class ChatClient:
             session: Name of the session, for endpoints that route by session.
             on_delta: Called with parts of the answer, if ``request.stream`` is set.
             on_wait: Called when the request begins to wait for something.
+            served: Returns the version of the weights that are served now, if the endpoint may not report it.
 
         Raises:
             EndpointError: There is no answer; the class says why.
@@ -340,7 +349,7 @@ class ChatClient:
         until = self._clock.monotonic() + deadline
         url, body = self._form.url(self._address, session, request), self._form.encode(request)
         tokens = len(body) // CHARACTERS_PER_TOKEN + (request.max_tokens or 0)
-        pending = _PendingRequest(url, body, request.stream, until, on_delta, on_wait, tokens)
+        pending = _PendingRequest(url, body, request.stream, until, on_delta, on_wait, tokens, served)
         attempts: Attempts | None = None
         if self._limits.startup_jitter_s and not self._started:
             await self._jitter(until)
@@ -368,6 +377,53 @@ class ChatClient:
             await self._clock.sleep(wait)
             if self._clock.monotonic() >= until:
                 raise failed
+
+    async def tokenize(
+        self, model: str, messages: Sequence[Message], *, deadline: float, opens_answer: bool = True
+    ) -> list[int]:
+        """Return the token ids of a conversation, as the endpoint's chat template makes them (vLLM).
+
+        Args:
+            model: Name of the model.
+            messages: The conversation.
+            deadline: Seconds from now until the time is up, retries included.
+            opens_answer: Whether to add what the template writes before an answer.
+
+        Raises:
+            EndpointRefused: The endpoint does not offer it.
+            EndpointError: There is no answer.
+        """
+        until = self._clock.monotonic() + deadline
+        root = self._address.base_url.rstrip("/").removesuffix("/v1")
+        body = {"model": model, "messages": list(messages), "add_generation_prompt": opens_answer}
+        attempts = Attempts(self._retry, self._rng)
+        while True:
+            try:
+                async with asyncio.timeout(max(0.0, until - self._clock.monotonic())):
+                    return await self._tokenized(f"{root}/tokenize", encode_json_body(body))
+            except TimeoutError as error:
+                raise EndpointTimeout(f"no token ids within {deadline:.3g} s") from error
+            except EndpointError as error:
+                error.detail = mask(error.detail, self._key)
+                wait = attempts.wait_after(error)
+                if wait is None or self._clock.monotonic() + wait >= until:
+                    raise
+            await self._clock.sleep(wait)
+
+    async def _tokenized(self, url: str, body: bytes) -> list[int]:
+        async with self._transport.post(url, body, self._sent_headers()) as reply:
+            if reply.status == 200:
+                found = decode_json(await read_body(reply, self._limits.answer_bytes))
+                tokens = found.get("tokens") if isinstance(found, dict) else None
+                if isinstance(tokens, list) and tokens and all(isinstance(one, int) for one in tokens):
+                    return tokens
+            elif (failed := await self._failure(reply)).retryable or reply.status in (401, 402, 403):
+                raise failed
+        raise EndpointRefused(
+            "the endpoint has no /tokenize for conversations, so token_in cannot be used; use vLLM, or turn "
+            "token_in off",
+            status=404,
+        )
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -459,14 +515,11 @@ class ChatClient:
             raise (EndpointTimeout if self._pacing is None else EndpointBusy)(message) from None
 
     async def _exchange(self, pending: _PendingRequest, number: int, began: float) -> ChatAnswer:
-        headers = self._headers
-        if self._key is not None:
-            name, value = self._form.key_header(self._key)
-            headers = {**headers, name: value}
+        headers = self._sent_headers()
+        assembly = Assembly(self._key, pending.on_delta, pending.served)
         async with self._transport.post(pending.url, pending.body, headers) as reply:
             if reply.status != 200:
                 raise await self._failure(reply)
-            assembly = Assembly(self._key, pending.on_delta)
             reading = AnswerReader(assembly, self._limits.answer_bytes, self._clock, self._form.translation())
             await (reading.stream(reply) if pending.stream else reading.whole(reply))
         return assembly.answer(
@@ -474,6 +527,12 @@ class ChatClient:
             first_token_s=None if reading.first_at is None else reading.first_at - began,
             attempts=number,
         )
+
+    def _sent_headers(self) -> Mapping[str, str]:
+        if self._key is None:
+            return self._headers
+        name, value = self._form.key_header(self._key)
+        return {**self._headers, name: value}
 
     async def _failure(self, reply: Reply) -> EndpointError:
         body = bytearray()
@@ -494,3 +553,4 @@ class _PendingRequest:
     on_delta: OnDelta | None
     on_wait: OnWait | None
     tokens: int
+    served: Callable[[], str | None] | None

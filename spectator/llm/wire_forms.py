@@ -23,8 +23,10 @@ def encode_request(request: ChatRequest) -> bytes:
     Raises:
         TypeError: A value is not JSON.
     """
-    body: dict[str, Any] = {**request.extra, "model": request.model, "messages": ()}
-    if request.tools:
+    prompt = request.prompt_ids
+    about = {"messages": ()} if prompt is None else {"prompt": prompt}
+    body: dict[str, Any] = {**request.extra, "model": request.model, **about}
+    if request.tools and prompt is None:
         tools = request.tools
         body["tools"] = (tools.encoded or _encoded(tools)) if isinstance(tools, FrozenTools) else tools
         if request.tool_choice is not None:
@@ -40,11 +42,13 @@ def encode_request(request: ChatRequest) -> bytes:
     if request.stop:
         body["stop"] = request.stop
     if request.logprobs:
-        body["logprobs"] = True
+        body["logprobs"] = True if prompt is None else 1
     if request.token_ids:
         body |= {"return_token_ids": True, "return_prompt_token_ids": True, "return_meta_info": True}
     if request.stream:
         body |= {"stream": True, "stream_options": {"include_usage": True, **body.get("stream_options", {})}}
+    if prompt is not None:
+        return encode_json_body(body)
     try:
         body["messages"] = _encoded_messages(request.messages)
         return orjson.dumps(body)
@@ -165,7 +169,8 @@ class OpenAIForm:
 
     def url(self, address: Address, session: str | None, request: ChatRequest) -> str:
         """See :meth:`WireForm.url`."""
-        return address.url(session)
+        url = address.url(session)
+        return url if request.prompt_ids is None else url.replace("/chat/completions", "/completions")
 
     def key_header(self, key: ApiKey) -> tuple[str, str]:
         """See :meth:`WireForm.key_header`."""

@@ -55,6 +55,7 @@ from spectator.rollouts.request import (
     keep_request,
     plan_rollouts,
 )
+from spectator.rollouts.served_policy import ServedPolicy
 from spectator.rollouts.sessions import DataManager
 from spectator.rollouts.sinks import AnySink, SinkDelivery
 from spectator.runs.actors import ActorHandle
@@ -62,7 +63,15 @@ from spectator.runs.attempts import AgentRule, EpisodeSetup, Halt, HaltingRule, 
 from spectator.runs.interactor import EpisodesInPlay, InFlight, RunReport, RunState
 from spectator.runs.leased_log import PATIENCE_S, Heartbeat, LeasedLog
 from spectator.runs.run_plan import Attempt
-from spectator.runs.scheduler import Handle, Result, Scheduler, leases_of, result_of, shared_ledger
+from spectator.runs.scheduler import (
+    Handle,
+    Result,
+    Scheduler,
+    Window,
+    leases_of,
+    result_of,
+    shared_ledger,
+)
 from spectator.steppers.http import HttpStepper
 from spectator.steppers.local import InlineStepper, OpenStepper, inline, on_a_thread
 
@@ -181,8 +190,12 @@ class RolloutPlayer:
             logger.exception("the handler failed at the end of %s", context.env_id)
 
     def _world_of(self, context: EpisodeContext, flight: InFlight) -> World:
-        world = self._planned.world
-        return replace(world, captains={**world.captains, ACTOR: self._seat.preset(world, context, flight)})
+        world, preset = self._planned.world, partial(self._seat.preset, self._planned.world)
+        captains = {**world.captains, ACTOR: preset(context, flight)}
+        if self._run.jobs[0].opponent != ACTOR:
+            return replace(world, captains=captains)
+        rival = preset(context, flight, session=f"{context.env_id}-rival")
+        return replace(world, captains=captains, opponents={**world.opponents, ACTOR: rival})
 
 
 def _outcome_details(ended: EpisodeEnded) -> Mapping[str, object]:
@@ -306,6 +319,8 @@ class Worker:
         interval_s: Seconds between two heartbeats.
         on_begin: Called once for each run, after the first look at what remains.
         recorded: Called with an episode's id after each commit; must return at once.
+        served: The policy that the endpoint serves now, if a trainer changes it.
+        window: Limits what this process may begin now; no limit if omitted.
     """
 
     journal: SqlJournal
@@ -324,6 +339,8 @@ class Worker:
     on_begin: OnBegin = lambda running: None
     recorded: Callable[[str], None] = lambda episode_id: None
     sink: AnySink | None = None
+    served: ServedPolicy | None = None
+    window: Window | None = None
 
 
 async def run_rollouts(
@@ -493,12 +510,13 @@ async def _play_run(row: FleetRow, worker: Worker, ended: Callable[[str], None])
     world = await asyncio.to_thread(address.world, worker.load)
     client = fleet_client(
         request.model, key, worker.concurrency, clock=clock, rng=worker.rng,
-        startup_jitter_s=limits.startup_jitter_s,
+        startup_jitter_s=limits.startup_jitter_s, served=worker.served,
     )  # fmt: skip
     outage = ModelOutage(clock, worker.rng, limits.model_wait_s)
     seat = FleetSeat(
-        request.model, client, clock, worker.handler, request.message_cut, outage, request.invalid_retries
-    )
+        request.model, client, clock, worker.handler, request.message_cut, outage, request.invalid_retries,
+        worker.served, request.token_in,
+    )  # fmt: skip
     try:
         planned = plan_rollouts(request, world, seat.preset(world), row.began_ms, row.name)
         plan.check_world_version(row.name, planned)
@@ -516,7 +534,7 @@ async def _play_run(row: FleetRow, worker: Worker, ended: Callable[[str], None])
             scheduler = Scheduler(
                 planned.run, worker.journal, log, player, clock, worker.rng, concurrency=worker.concurrency,
                 state=state, most=plan.max_in_flight, patience_s=limits.env_wait_s,
-                spare_factor=worker.spare_factor,
+                spare_factor=worker.spare_factor, window=worker.window,
             )  # fmt: skip
             await scheduler.look()
             outage.answers = int(state.over > len(scheduler.failed))

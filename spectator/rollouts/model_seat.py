@@ -30,6 +30,7 @@ from spectator.llm.client import ChatClient, ClientLimits, wire_form
 from spectator.llm.endpoints import ApiKey, SessionAddress, StaticAddress
 from spectator.llm.rate_limits import AdaptiveLimit
 from spectator.llm.retry import PERMANENT_STATUSES, CircuitBreaker, RetryPolicy
+from spectator.llm.token_prompts import TokenPrompts
 from spectator.observations import Observation
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.model import ModelPolicy
@@ -37,6 +38,7 @@ from spectator.policies.policy import Policy, Preset, ScriptedPolicy
 from spectator.policies.prompts import ModelSettings
 from spectator.rollouts.handlers import EpisodeContext, EpisodeHandler, NullHandler, info_of, within
 from spectator.rollouts.request import ACTOR
+from spectator.rollouts.served_policy import ServedAddress, ServedPolicy
 from spectator.runs.interactor import InFlight
 from spectator.text import clean_text
 
@@ -187,6 +189,7 @@ def fleet_client(
     clock: Clock,
     rng: random.Random,
     startup_jitter_s: float = STARTUP_JITTER_S,
+    served: ServedPolicy | None = None,
 ) -> ChatClient:
     """A client for all episodes of a run.
 
@@ -197,16 +200,18 @@ def fleet_client(
         clock: Time.
         rng: Draws the waits.
         startup_jitter_s: The first requests are spread over this time.
+        served: The policy whose address the trainer changes; that of ``model`` for all time if omitted.
     """
     limits = replace(
         ClientLimits.for_fleet(concurrency, by_session=model.by_session),
         request_s=max(1.0, model.timeout_s),
         startup_jitter_s=startup_jitter_s,
     )
-    address = SessionAddress if model.by_session else StaticAddress
+    kind = SessionAddress if model.by_session else StaticAddress
+    address = kind(model.base_url) if served is None else ServedAddress(served, model.base_url, kind)
     return ChatClient(
         limits.transport(),
-        address(model.base_url),
+        address,
         clock=clock,
         rng=rng,
         key=key,
@@ -232,6 +237,8 @@ class FleetSeat:
         message_cut: Newest exchanges that are sent; 0 sends them all.
         outage: Waits for an unreachable endpoint; no waiting if omitted.
         retries: Retries after an answer that is not an action.
+        served: The policy that the endpoint serves now.
+        token_in: Whether prompts are sent as token ids.
     """
 
     model: ModelCaptain
@@ -241,6 +248,8 @@ class FleetSeat:
     message_cut: int = 0
     outage: ModelOutage | None = None
     retries: int = 1
+    served: ServedPolicy | None = None
+    token_in: bool = False
     _asked: ModelSettings = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -249,7 +258,12 @@ class FleetSeat:
         object.__setattr__(self, "_asked", settings)
 
     def preset(
-        self, world: World, context: EpisodeContext | None = None, flight: InFlight | None = None
+        self,
+        world: World,
+        context: EpisodeContext | None = None,
+        flight: InFlight | None = None,
+        *,
+        session: str | None = None,
     ) -> Preset:
         """Make the preset for the agent's seat of any episode, or of the one in ``context``.
 
@@ -257,6 +271,8 @@ class FleetSeat:
             world: What is played.
             context: The episode.
             flight: Notes what the model's request waits for.
+            session: Name of the conversation, for endpoints that route by session; the episode's id if
+                omitted.
 
         Raises:
             ConfigurationError: The world's default captain is not scripted, and cannot stand in.
@@ -266,41 +282,58 @@ class FleetSeat:
             label=self.model.label,
             summary=self.model.summary,
             source="model",
-            build=partial(self._policy, world, context, flight),
+            build=partial(self._policy, world, context, flight, session),
             costs_money=True,
         )
 
     def _policy(
-        self, world: World, context: EpisodeContext | None, flight: InFlight | None, seed: int
+        self,
+        world: World,
+        context: EpisodeContext | None,
+        flight: InFlight | None,
+        session: str | None,
+        seed: int,
     ) -> Policy:
         fallback = world.captains[world.default_captain].build(seed)
         if not isinstance(fallback, ScriptedPolicy):
             raise ConfigurationError("the fallback of a model must be a scripted policy")
         member = 0 if context is None else context.member  # samples of one task are drawn apart
         return ModelPolicy(
-            self.client if flight is None else _FlightClient(self.client, flight, self.clock, self.outage),
+            self._client(flight),
             self._asked,
             world.briefing,
             fallback=fallback,
             seed=derive_seed(seed, "member", member) if member else seed,
             clock=self.clock,
-            session=None if context is None or not self.model.by_session else context.env_id,
+            session=None if context is None or not self.model.by_session else session or context.env_id,
             closes_client=False,
             edit=_Edit(self.handler, self.message_cut, context, self.model.timeout_s),
             retries=self.retries,
         )
+
+    def _client(self, flight: InFlight | None) -> ChatClient | _FlightClient:
+        if flight is None:
+            return self.client
+        client = TokenPrompts(self.client, self.clock) if self.token_in else self.client
+        return _FlightClient(client, flight, self.clock, self.outage, self.served)
 
 
 class _FlightClient:
     """The client of one episode, which notes what its requests wait for and waits out outages."""
 
     def __init__(
-        self, client: ChatClient, flight: InFlight, clock: Clock, outage: ModelOutage | None
+        self,
+        client: ChatClient | TokenPrompts,
+        flight: InFlight,
+        clock: Clock,
+        outage: ModelOutage | None,
+        served: ServedPolicy | None,
     ) -> None:
         self._client = client
         self._flight = flight
         self._clock = clock
         self._outage = outage
+        self._served = served
 
     async def complete(
         self,
@@ -311,14 +344,16 @@ class _FlightClient:
         on_delta: OnDelta | None = None,
     ) -> ChatAnswer:
         """See :meth:`ChatClient.complete`; ``deadline`` is that of each attempt after an outage."""
-        flight, outage = self._flight, self._outage
+        flight, outage, served = self._flight, self._outage, self._served
         answers, failures = 0 if outage is None else outage.answers, 0
         try:
             while True:
                 try:
                     answer = await self._client.complete(
-                        request, deadline=deadline, session=session, on_delta=on_delta, on_wait=flight.waits
-                    )
+                        request if served is None else served.addressed(request),
+                        deadline=deadline, session=session, on_delta=on_delta, on_wait=flight.waits,
+                        served=None if served is None else served.version,
+                    )  # fmt: skip
                 except EndpointError as error:
                     if outage is None:
                         raise

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Self
 
-from pydantic import Field, ValidationError, ValidationInfo, field_validator
+from pydantic import Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from spectator import __version__
 from spectator.environments.world import SEALED_BIT, World, derive_seed
@@ -30,6 +30,9 @@ FORMAT: Final = 1
 ACTOR: Final = "rollout"
 """Name of the preset that takes the agent's seat."""
 
+ITSELF: Final = "self"
+"""Name of the preset for the other seats that stands for the model itself."""
+
 _NAMES: Final = {"opponent_choice": "opponent", "eval_pack_id": "pack"}
 """Fields of an episode's request, with their names in a run's request."""
 
@@ -44,7 +47,9 @@ class RolloutRequest(InvalidAnswers):
     format: Literal[1] = FORMAT
     environment: str = Field(description="Name of the world, module:name, or an address")
     options: dict[str, Any] = Field(default_factory=dict, description="The world's options")
-    opponent: str | None = Field(default=None, description="Preset in the other seats")
+    opponent: str | None = Field(
+        default=None, description="Preset in the other seats; `self`: the model, trained in every seat"
+    )
     pack: str = Field(default="default", description="Evaluation pack, for its options and seeds")
     seed: int = Field(default=1, ge=0, description="Where the seeds of the tasks are made from")
     episodes: int = Field(ge=1, le=10_000_000, description="Episodes in all; a multiple of group_size")
@@ -61,6 +66,10 @@ class RolloutRequest(InvalidAnswers):
         description="Newest exchanges sent; 0 sends all since the conversation began",
     )
     attempts: int = Field(default=3, ge=1, le=100, description="Most attempts at an episode")
+    token_in: bool = Field(
+        default=False,
+        description="Whether prompts are sent as token ids that contain the sampled tokens (vLLM)",
+    )
     model: ModelCaptain = Field(description="The model, as in a captains file")
 
     @field_validator("environment")
@@ -84,6 +93,19 @@ class RolloutRequest(InvalidAnswers):
                 f"episodes ({episodes}) must be a multiple of group_size ({group_size}), such as {such}"
             )
         return group_size
+
+    @model_validator(mode="after")
+    def _tokens_fit(self) -> Self:
+        model = self.model
+        if not self.token_in:
+            return self
+        if not model.tokens:
+            raise ValueError("token_in needs the tokens of each answer; set the model's tokens to true")
+        if model.style == "tools":
+            raise ValueError("token_in needs answers in text, as the endpoint reads no tools there; use json")
+        if model.by_session:
+            raise ValueError("token_in cannot be combined with by_session, which keeps the tokens itself")
+        return self
 
     @property
     def failure_policy(self) -> FailurePolicy:
@@ -161,6 +183,7 @@ def plan_rollouts(
     world = replace(
         plain,
         captains={**plain.captains, ACTOR: seat},
+        opponents=_opponents(plain, seat),
         step_cap=plain.step_cap if cap is None else lambda options: min(cap, plain.step_cap(options)),
     )
     asked = EpisodeRequest(
@@ -179,6 +202,11 @@ def plan_rollouts(
     except InvalidRequest as error:
         wrong = (FieldError(_NAMES.get(one.field, one.field), one.rule) for one in error.fields)
         raise InvalidRequest(wrong) from error
+    if first.opponent is not None and first.opponent.name == ACTOR and world.rival_reward is None:
+        rule = (
+            f"{world.name} does not say what the other seat earns; choose another, or add World.rival_reward"
+        )
+        raise InvalidRequest([FieldError("opponent", rule)])
     one = Job.of(first)
     seeds = first.pack.seeds
     jobs = []
@@ -187,6 +215,12 @@ def plan_rollouts(
         seed = seeds[task % len(seeds)] if seeds else derive_seed(request.seed, "rollouts", task) % SEALED_BIT
         jobs.append(replace(one, seed=seed, group=f"g-{task:06d}", member=member))
     return RolloutRun(request, world, RunPlan(jobs, began_ms, run_id, request.failure_policy))
+
+
+def _opponents(plain: World, seat: Preset) -> Mapping[str, Preset]:
+    """The world's opponents, if it has any, and the model itself."""
+    own = replace(seat, name=ITSELF, mirrors=True)
+    return {ITSELF: own, **plain.opponents} if plain.opponents else {}
 
 
 MANIFEST: Final = "rollouts.json"

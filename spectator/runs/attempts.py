@@ -103,8 +103,8 @@ class AgentRule:
     """Decides what a failed decision of the agent does to an episode of a run that samples a model.
 
     An unreachable endpoint ends the attempt, so that another follows. For an answer that is not an action the
-    run's rule applies. Failures of other seats are left to their fallback, unless any failure ends the
-    episode.
+    run's rule applies. Invalid answers of other seats are left to their fallback, unless any failure ends the
+    episode; where the model plays them too, an unreachable endpoint ends the attempt as well.
 
     Args:
         plan: What is played, by whom.
@@ -116,6 +116,7 @@ class AgentRule:
         self, plan: EpisodePlan, invalid: InvalidAnswers, halting: FailureRule | None = None
     ) -> None:
         self._agent = plan.agent
+        self._rivals = plan.rivals
         self._invalid = invalid
         self._halting = halting
 
@@ -125,7 +126,8 @@ class AgentRule:
             return "suspend"
         rule = self._invalid.on_invalid
         if actor != self._agent:
-            return "end" if rule == "end" else "fallback"
+            unreachable = actor in self._rivals and decision.failure_class in ENDPOINT_FAILURES
+            return "end" if rule == "end" or unreachable else "fallback"
         if rule == "fallback":
             return "end" if decision.failure_class in ENDPOINT_FAILURES else "fallback"
         if rule != "end" and decision.failure_class in INVALID_ANSWERS:

@@ -11,7 +11,7 @@ import logging
 import math
 import random
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, Protocol
 
 from spectator.clock import Clock, first_of
@@ -78,6 +78,33 @@ class AttemptPlayer(Protocol):
         ...
 
 
+class Window(Protocol):
+    """Limits which attempts this process may begin now."""
+
+    on_room: Callable[[], None]
+    """Called when more may begin."""
+
+    def admit(self, attempts: Sequence[Attempt]) -> list[Attempt]:
+        """Return those of ``attempts`` that may begin, in the same order."""
+        ...
+
+    def took(self, attempts: Sequence[Attempt]) -> None:
+        """Note that attempts were leased here."""
+        ...
+
+    def waits_for_others(self, busy: Collection[str]) -> bool:
+        """Return whether it waits for an episode that is not among ``busy``, those played here."""
+        ...
+
+    def saw(self, over: Mapping[int, str]) -> None:
+        """Note episodes that are over: by position of the job, the episode that counts for it."""
+        ...
+
+    def leave_out(self, attempt: Attempt) -> None:
+        """Note that an attempt cannot be played here."""
+        ...
+
+
 class RemainingEpisodes:
     """Takes leases of the remaining episodes of a run, in the order of its jobs.
 
@@ -89,6 +116,7 @@ class RemainingEpisodes:
         state: Progress, which is kept current.
         clock: Measures looks.
         most: Episodes of the run that all workers together may play at once; 0 means no limit.
+        window: Limits what may begin now; no limit if omitted.
     """
 
     def __init__(
@@ -100,6 +128,7 @@ class RemainingEpisodes:
         state: RunState,
         clock: Clock,
         most: int = 0,
+        window: Window | None = None,
     ) -> None:
         self._run = run
         self._within = FlightLimit(run.run_id or "", most)
@@ -108,6 +137,10 @@ class RemainingEpisodes:
         self._log = log
         self._state = state
         self._clock = clock
+        self._window = window
+        self._shut = False
+        if window is not None:
+            window.on_room = self._reopen
         self._ahead: deque[Attempt] = deque()
         self._unplayable: set[str] = set()
         self._busy: set[str] = set()
@@ -129,9 +162,11 @@ class RemainingEpisodes:
         self._ahead.appendleft(attempt)
         self.renewed.set()
 
-    def leave_out(self, episode_id: str) -> None:
+    def leave_out(self, attempt: Attempt) -> None:
         """Leave an episode to other workers, because this process cannot play it."""
-        self._unplayable.add(episode_id)
+        self._unplayable.add(attempt.episode_id)
+        if self._window is not None:
+            self._window.leave_out(attempt)
 
     @property
     def busy(self) -> int:
@@ -154,22 +189,27 @@ class RemainingEpisodes:
         took_s = self._clock.monotonic() - began_s
         self.pause_s = min(max(PAUSE_S, took_s / SHARE), LONGEST_PAUSE_S)
         self._state.over = len(found.over)
+        if self._window is not None:
+            self._window.saw(found.over)
         self.failed = {found.over[number]: failure for number, failure in found.failed.items()}
         left = [one for one in found.remaining if one.episode_id not in self._unplayable]
         self.over = not left
         self._ahead = deque(one for one in left if one.episode_id not in self._busy)
 
     async def take(self, limit: int) -> list[Attempt]:
-        """Lease at most ``limit`` attempts; none if others hold all, or the limit for all is reached.
+        """Lease at most ``limit`` attempts; none if others hold all, or a limit is reached.
 
         Raises:
             JournalError: The database is unreachable for too long.
         """
         self.renewed.clear()
-        if not self._ahead:
+        elsewhere = self._shut and self._window is not None and self._window.waits_for_others(self._busy)
+        if elsewhere or not self._ahead:
             await self.look()
         while self._ahead:
-            window = [self._ahead.popleft() for _ in range(min(WINDOW, len(self._ahead)))]
+            window = self._admitted([self._ahead.popleft() for _ in range(min(WINDOW, len(self._ahead)))])
+            if self._shut:
+                return []
             free = {one.episode_id: one for one in window if one.episode_id not in self._busy}
             taken = await self._claim(list(free), limit)
             if taken is None:
@@ -181,10 +221,26 @@ class RemainingEpisodes:
                 self.idle.clear()
                 self._log.held.update(taken)
                 self._log.lost.difference_update(taken)
-                return [
+                leased = [
                     Attempt(free[one].number, free[one].attempt, one, begun) for one, begun in taken.items()
                 ]
+                if self._window is not None:
+                    self._window.took(leased)
+                return leased
         return []
+
+    def _admitted(self, attempts: list[Attempt]) -> list[Attempt]:
+        """Return the attempts that may begin, and put the others back."""
+        admitted = attempts if self._window is None else self._window.admit(attempts)
+        self._shut = not admitted
+        if len(admitted) < len(attempts):
+            chosen = {one.episode_id for one in admitted}
+            self._ahead.extendleft(reversed([one for one in attempts if one.episode_id not in chosen]))
+        return admitted
+
+    def _reopen(self) -> None:
+        self._shut = False
+        self.renewed.set()
 
     async def settle(self, episode_id: str) -> None:
         """Note that an attempt is no longer played here: others may resume it unless it has ended."""
@@ -332,6 +388,7 @@ class Scheduler:
         patience_s: Seconds that a server of environments may be unreachable while none is in use.
         spare_factor: Environments leased and made ready per environment that may be in use.
         on_result: Called with each result that counts, as it comes.
+        window: Limits what may begin now; no limit if omitted.
 
     Raises:
         ConfigurationError: The journal does not support several writers.
@@ -352,13 +409,15 @@ class Scheduler:
         patience_s: float = 0.0,
         spare_factor: float = 1.0,
         on_result: Callable[[Result], None] = lambda result: None,
+        window: Window | None = None,
     ) -> None:
         self.state = state
+        self._window = window
         self._on_result = on_result
         self._run = run
         self._log = log
         self._player = player
-        self._remaining = RemainingEpisodes(run, journal, leases_of(journal), log, state, clock, most)
+        self._remaining = RemainingEpisodes(run, journal, leases_of(journal), log, state, clock, most, window)
         self._results: list[Result] = []
         pool = LeasePool(
             concurrency, self._remaining, player, clock, rng, state, patience_s, spare_factor,
@@ -424,7 +483,7 @@ class Scheduler:
             return None  # others resume it
         following = attempt_after(self._run, self._player.halt, result)
         if result.end_reason is None:
-            self._remaining.leave_out(result.episode_id)
+            self._remaining.leave_out(result.job)
         return following
 
     def _take(self, result: Result) -> None:
@@ -432,6 +491,8 @@ class Scheduler:
             self._results.append(result)
             self.state.take(result)
             self._on_result(result)
+            if self._window is not None and result.end_reason is not None and not result.again:
+                self._window.saw({result.job.number: result.episode_id})
 
 
 def leases_of(journal: SqlJournal) -> Ownership:

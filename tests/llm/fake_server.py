@@ -67,6 +67,10 @@ class FakeModelServer:
         retry_after: Value of the header in :attr:`Mode.BUSY_FOR`.
         pause_s: Before each piece in :attr:`Mode.SLOW` and :attr:`Mode.NEVER_ENDING`.
         chunk: Characters of a streamed piece.
+        reports_version: Whether its answers state the version of its weights; if not, each streamed piece has
+            its tokens.
+        engine: Answers the requests that it knows with a status and JSON, in place of the brain.
+        at_half: Called in the middle of each streamed answer with the number of the request.
     """
 
     brain: Brain
@@ -74,6 +78,9 @@ class FakeModelServer:
     retry_after: str = "0"
     pause_s: float = 0.02
     chunk: int = 8
+    reports_version: bool = True
+    at_half: Callable[[int], None] | None = None
+    engine: Callable[[Received], tuple[int, dict[str, Any]] | None] | None = None
     received: list[Received] = field(default_factory=list)
     connections: int = 0
     open_connections: int = 0
@@ -110,6 +117,9 @@ class FakeModelServer:
             writer.close()
 
     async def _answer(self, mode: Mode, request: Received, writer: asyncio.StreamWriter) -> None:
+        if mode is Mode.OK and self.engine is not None and (known := self.engine(request)) is not None:
+            await _send(writer, known[0], "application/json", json.dumps(known[1]).encode())
+            return
         match mode:
             case Mode.OK | Mode.SLOW | Mode.CUT | Mode.NEVER_ENDING:
                 await self._say(self.brain(request.body), mode, request, writer)
@@ -158,7 +168,10 @@ class FakeModelServer:
         if request.body.get("stream"):
             await self._stream(said, mode, request, writer)
             return
-        body = json.dumps(whole_answer(said, request.body)).encode()
+        answer = whole_answer(said, request.body)
+        if not self.reports_version:
+            del answer["metadata"]
+        body = json.dumps(answer).encode()
         if mode is Mode.SLOW:
             await asyncio.sleep(self.pause_s)
         if mode in (Mode.CUT, Mode.NEVER_ENDING):
@@ -175,6 +188,8 @@ class FakeModelServer:
             b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
         )
         events = list(streamed_answer(said, request.body, self.chunk))
+        if not self.reports_version:
+            events = list(_token_by_chunk(events))
         cut = len(events) // 2
         for number, event in enumerate(events):
             if mode in (Mode.SLOW, Mode.NEVER_ENDING):
@@ -182,6 +197,9 @@ class FakeModelServer:
             if number == cut and mode is Mode.CUT:
                 writer.close()
                 return
+            if number == cut and self.at_half is not None:
+                await asyncio.sleep(0.02)  # so that the client has read the first half
+                self.at_half(self.received.index(request))
             while number == cut and mode is Mode.NEVER_ENDING:
                 _write_chunk(writer, b'data: {"choices":[{"delta":{"content":" and"}}]}\n\n')
                 await writer.drain()
@@ -224,6 +242,21 @@ def streamed_answer(said: Said, body: dict[str, Any], chunk: int) -> Iterator[by
     yield _event(body, [{"index": 0, "delta": {}, "finish_reason": said.finish, **_tokens(said, body)}])
     if body.get("stream_options", {}).get("include_usage"):
         yield _event(body, [], usage=usage_of(said, body))
+
+
+def _token_by_chunk(events: Sequence[bytes]) -> Iterator[bytes]:
+    """The same events without versions, where each piece of text has one of the tokens, as with vLLM."""
+    pieces = [json.loads(event) for event in events]
+    tokens = [one for piece in pieces for choice in piece["choices"] for one in choice.pop("token_ids", ())]
+    for piece in pieces:
+        del piece["metadata"]
+        for choice in piece["choices"]:
+            choice.pop("logprobs", None)
+            if tokens and choice["delta"].get("content"):
+                choice["token_ids"] = [tokens.pop(0)]
+            elif choice["finish_reason"]:
+                choice["token_ids"] = tokens
+        yield json.dumps(piece).encode()
 
 
 def usage_of(said: Said, body: dict[str, Any]) -> dict[str, Any]:

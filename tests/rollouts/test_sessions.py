@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from spectator import rollout_groups
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
 from spectator.errors import ConfigurationError
@@ -41,7 +42,8 @@ def example(name: str, **changes: str) -> Any:
         "Path": Path, "SessionStep": SessionStep, "RolloutRequest": RolloutRequest, "random": random,
         "run_rollouts": run_rollouts, "SystemClock": SystemClock, "load_world": load_world,
         "DataManager": DataManager, "Play": Play, "RunReport": RunReport, "ActorHandle": ActorHandle,
-        "ThreadStepper": ThreadStepper, "RecyclingPool": RecyclingPool, "Interactor": Interactor,
+        "rollout_groups": rollout_groups, "ThreadStepper": ThreadStepper, "RecyclingPool": RecyclingPool,
+        "Interactor": Interactor,
     }  # fmt: skip
     exec(block, known)
     return known[name]
@@ -58,6 +60,16 @@ def test_a_run_from_python_and_its_steps(tmp_path: Path, capsys: pytest.CaptureF
     assert len(last) == 4 and all(step.cumulative_reward == step.step_reward == 1.0 for step in last)
     assert all(step.response and step.messages[0]["role"] == "system" for step in steps)
     assert max(len(step.messages) for step in steps) == 2 + 6 < 2 * len(steps) / 4, "message_cut"
+
+
+def test_groups_as_they_complete(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done = ["g-000001"]
+    with endpoint(counter) as fake:
+        asked = request(fake, model={"tokens": True})
+        asyncio.run(example("trained_groups")(asked, tmp_path, done))
+    assert sorted(done) == [f"g-{number:06d}" for number in range(4)]
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 3 and all(line.endswith("complete [1.0, 1.0, 1.0] 1.0 0.0") for line in lines)
 
 
 def test_a_loop_of_ones_own() -> None:

@@ -37,7 +37,7 @@ def run(python: str, page: str) -> str:
 
 def test_every_page_is_tested_and_listed() -> None:
     pages = {path.name for path in PAGES.glob("*.md")} - {"README.md"}
-    assert pages == {"gymnasium.md", "trl.md", "harness.md", "verifiers.md"}
+    assert pages == {"gymnasium.md", "trl.md", "harness.md", "verifiers.md", "loop.md"}
     listed = (PAGES / "README.md").read_text()
     assert all(f"({page})" in listed for page in pages)
 
@@ -54,6 +54,13 @@ def test_the_job_for_large_packages_names_files_alone() -> None:
 @pytest.mark.parametrize(("page", "said"), [("gymnasium.md", "'tool_validity'"), ("trl.md", "'coherence'")])
 def test_the_blocks_of_a_page_run(page: str, said: str) -> None:
     assert said in run(sys.executable, page)
+
+
+def test_the_loop_of_your_own_learns() -> None:
+    first, last = map(
+        float, re.findall(r"groups (\S+), last ten (\S+)$", run(sys.executable, "loop.md").strip())[0]
+    )
+    assert first < 0.6 and last > max(0.75, first)
 
 
 @pytest.mark.openenv

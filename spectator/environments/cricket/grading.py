@@ -133,6 +133,29 @@ def account_rubric(account: DecisionAccount, side: Side) -> dict[str, float]:
     return {name: round(value, 6) + 0.0 for name, value in parts.items()}
 
 
+def rival_reward(options: Mapping[str, Any], parts: Mapping[str, float]) -> float:
+    """Return the away captain's reward for a match whose parts are graded for the home captain.
+
+    It is the value of its own decisions where these are rewarded, else the other half of the result and, for
+    ``score``, of the quality, by their weights. Coherence and validity are graded for the home captain only.
+
+    >>> rival_reward({"reward": "result"}, {"result": 1.0, "quality": 0.6})
+    0.0
+    >>> rival_reward({"reward": "score"}, {"result": 0.0, "quality": 0.25})
+    0.941176
+    >>> rival_reward({"reward": "decision_value"}, {"rival_value": -0.125})
+    0.125
+    """
+    reward = options.get("reward", "score")
+    if reward == "decision_value":
+        return 0.0 - parts["rival_value"]
+    if reward == "result":
+        return 1.0 - parts["result"]
+    shares = {"result": RESULT_SHARE, "quality": QUALITY_SHARE}
+    worth = sum(share * (1.0 - parts[name]) for name, share in shares.items())
+    return round(worth / sum(shares.values()), 6)
+
+
 def _result(match: Match | None, side: Side, expected: float) -> float:
     if match is None:
         return expected

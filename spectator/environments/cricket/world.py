@@ -22,7 +22,7 @@ from spectator.environments.cricket.environment import (
     step_cap,
 )
 from spectator.environments.cricket.events import BEATS, EVENTS
-from spectator.environments.cricket.grading import MEASURES, PROFILE, PROFILES, CricketMeter
+from spectator.environments.cricket.grading import MEASURES, PROFILE, PROFILES, CricketMeter, rival_reward
 from spectator.environments.cricket.match.engine import VARIED
 from spectator.environments.cricket.match.snapshots import snapshot_for
 from spectator.environments.cricket.oracle import ORACLE
@@ -146,4 +146,5 @@ WORLD = World(
     ),
     profile=PROFILE,
     profiles=PROFILES,
+    rival_reward=rival_reward,
 )

@@ -67,7 +67,7 @@ WORLD_S: dict[str, float] = {}
 """CPU seconds of the last step of each episode's world, on the thread that is named after the episode."""
 
 
-class MeteredStepper(ThreadStepper):
+class MeteredStepper(ThreadStepper[Environment]):
     """A stepper that notes the CPU seconds of its world's steps in :data:`WORLD_S`."""
 
     async def step(self, action: Action, *, limit_s: float | None) -> Stepped:

@@ -574,7 +574,7 @@ def test_cancelled_while_the_end_is_told_the_end_is_told_once() -> None:
     assert asyncio.run(scenario()).end["reason"] == "finished"
 
 
-class ClosesSlowly(ThreadStepper):
+class ClosesSlowly(ThreadStepper[CountingEnvironment]):
     """Its environment is let go once that is allowed."""
 
     def __init__(self, world: World, journal: RecordingJournal, allowed: asyncio.Event) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,9 @@ BAD = Experience(id="bad", text="Bowl wide.", env_name="cricket")
 def play(handler: EpisodeHandler, number: int, rewards: dict[str, float | None]) -> str:
     """One episode; the advice that its prompt carried."""
     context = EpisodeContext("cricket", f"ep-{number}")
-    told = handler.handle(PROMPT, context)[0]["content"].removeprefix("You captain a side.").strip()
+    prompt = handler.handle(PROMPT, context)
+    assert isinstance(prompt, Sequence)
+    told = prompt[0]["content"].removeprefix("You captain a side.").strip()
     handler.on_episode_end(context, EpisodeOutcome(rewards.get(told)))
     return str(told)
 

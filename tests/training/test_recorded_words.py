@@ -304,7 +304,9 @@ def test_last_words_that_no_action_carries_out_are_kept_with_the_end(sessions: A
         harnessed(session, ("I count.", [1]), ("I give up.", []))
     kept = Kept(tmp_path)
     assert [one["content"] for one in kept.replies()] == ["I count.", "I give up."]
-    assert kept.events[-1].data["reason"] == "step_cap"
+    end = kept.events[-1].data
+    assert (end["reason"], end["penalty"]) == ("policy_error", 0.0)
+    assert end["own_decisions"] == {"asked": 2, "own": 1, "refused": 1}
     assert [row["reply"]["content"] for row in kept.exported("messages")] == ["I count.", "I give up."]
 
 

@@ -58,7 +58,7 @@ class WorldSession(ResourceSession):  # type: ignore[misc]  # the package has no
         self._rewards.append(float(seen.reward))
         metadata = {"reward": float(seen.reward), "value": self._episode.value}
         refused = None if seen.refused is None else seen.refused.rule
-        return ToolResult(data=text, done=seen.done, metadata=metadata, error=refused)
+        return ToolResult(data=text, done=self._episode.done, metadata=metadata, error=refused)
 
     def recorded(self, model_step: Callable[[list[Any], list[Any], dict[str, Any]], Any]) -> Any:
         """Wrap ``model_step`` so that its messages, words and tokens are recorded."""

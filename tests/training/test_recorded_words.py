@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -27,6 +23,7 @@ from spectator.llm.chat import ChatAnswer
 from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
 from spectator.training.trl import WorldRollouts, world_environment
+from tests.training.stand_ins import harness_sessions
 from tests.training.test_trl_rollouts import Letters, counted, engine, lost, prompts, trainer
 
 SAID = "{} because it is due. " + '{{"tool": "say", "arguments": {{"text": "ACTION: {}"}}}}'
@@ -221,32 +218,9 @@ def test_words_that_are_hard_to_write_are_kept_or_cut_in_the_event_alone(tmp_pat
     assert kept.replies()[0]["content"] == said.replace("\ud800", "?").strip() or "half a pair" in said
 
 
-@dataclass
-class ToolResult:
-    data: Any
-    done: bool
-    metadata: Mapping[str, Any]
-    error: str | None
-
-
 @pytest.fixture
-def sessions(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module of the harness, where need be on stand-ins for OpenEnv's own classes."""
-    if find_spec("openenv") is None:
-        names = ("openenv", "openenv.core", "openenv.core.env_server", "openenv.core.env_server.mcp_types",
-                 "openenv.core.harness")  # fmt: skip
-        modules = {name: ModuleType(name) for name in names}
-        modules["openenv.core.env_server.mcp_types"].__dict__["Tool"] = SimpleNamespace
-        modules["openenv.core.harness"].__dict__.update(
-            ResourceSession=object,
-            ResourceSessionFactory=object,
-            ToolResult=ToolResult,
-            VerifyResult=SimpleNamespace,
-        )
-        for name, module in modules.items():
-            monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.delitem(sys.modules, "spectator.training.openenv_session", raising=False)
-    return import_module("spectator.training.openenv_session")
+def sessions() -> Any:
+    return harness_sessions()
 
 
 def harnessed(session: Any, *answers: tuple[str, Sequence[int]]) -> None:

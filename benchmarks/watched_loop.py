@@ -1,9 +1,9 @@
 """Measure what recording costs a training loop: ``python -m benchmarks watched_loop``.
 
-A loop alone and the same loop recorded take turns: one of ``watch``, whose step works for about a millisecond,
-as a small simulator does, and one of ``TextEpisode``, without and with ``run=``, whose answers take the time
-of a small language model. Counted are the processor time of the loop's own process, all threads, and wall
-time. The recorder of ``watch`` is another process; that of ``run=`` is a thread of the trainer's.
+A loop alone and the same loop recorded take turns: one of ``watch``, whose step works for about a
+millisecond, as a small simulator does, and one of ``TextEpisode``, without and with ``run=``, whose answers
+take the time of a small language model. Counted are the processor time of the loop's own process, all
+threads, and wall time. The recorder of ``watch`` is another process; that of ``run=`` is a thread.
 """
 
 from __future__ import annotations
@@ -117,7 +117,11 @@ def _of_a_trainer(folder: Path) -> Iterable[Figure]:
     """Measure what ``run=`` costs an answer."""
     real, empty = _trained(folder / "trainer", 1, ANSWER_S), _trained(folder / "answers", 10, 0.0)
     for name, target, of in (
-        (f"CPU of an answer of {1000 * ANSWER_S:.0f} ms with run=, over the same without", "<= 1.05 x", "cpu_us"),
+        (
+            f"CPU of an answer of {1000 * ANSWER_S:.0f} ms with run=, over the same without",
+            "<= 1.05 x",
+            "cpu_us",
+        ),
         ("the same on the clock", "-", "wall_us"),
     ):
         alone_us = statistics.median(getattr(alone, of) for alone, _ in real)

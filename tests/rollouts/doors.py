@@ -53,7 +53,7 @@ class Episode:
 
     folder: Path
     good: int = 0
-    invalid: InvalidAnswers = InvalidAnswers()
+    invalid: InvalidAnswers = field(default_factory=InvalidAnswers)
     world: str = "counting"
     options: Mapping[str, Any] = field(default_factory=lambda: {"turns": TURNS})
     run: RecordedRun | None = None
@@ -191,7 +191,7 @@ IN_PROCESS: Final[Sequence[Door]] = [
     collector, text_episode, recorded_run, gymnasium, trl_rollouts, trl_environment, harness,
     *([verifiers] if find_spec("verifiers") else []),
 ]  # fmt: skip
-"""All but fleets and evaluations, which ask an endpoint; verifiers is too large to be among what tests need."""
+"""All but fleets and evaluations, which ask an endpoint; verifiers is too large for the tests to need it."""
 
 
 def evaluated(folder: Path, brain: Callable[[Mapping[str, Any]], Said], *more: str) -> list[EpisodeOutline]:

@@ -20,6 +20,7 @@ from spectator.events import Event
 from spectator.journal.contract import EpisodeFilter, RecordedCall
 from spectator.journal.sql_journal import SqlJournal
 from spectator.llm.chat import ChatAnswer
+from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
 from spectator.training.trl import WorldRollouts, world_environment
@@ -305,3 +306,26 @@ def test_what_is_not_recorded_costs_no_call() -> None:
     episode.open_with([{"role": "user", "content": "Play."}])
     episode.answer(saying(1))
     assert episode.value == 1.0
+
+
+@pytest.mark.parametrize("rule", ["penalize", "mask", "end"])
+def test_a_rollouts_mask_is_that_of_the_export_of_its_record(tmp_path: Path, rule: Any) -> None:
+    invalid = InvalidAnswers(on_invalid=rule, invalid_reward=-1.0)
+    for name, answers in (("whole", (lost, counted, lost, counted)), ("failed", (counted, lost, lost))):
+        with RecordedRun(tmp_path / name) as run:
+            rollouts = WorldRollouts(
+                "counting", {"turns": 2}, sample=engine(*answers), run=run, invalid=invalid
+            )
+            made = rollouts(prompts(rollouts, 1), trainer(room=5000))
+        (row,) = Kept(tmp_path / name).exported("tokens")
+        prompt, completion = made["prompt_ids"][0], made["completion_ids"][0]
+        assert row["reward"] == made["environments"][0].value
+        if row["reward"] is None:  # TRL leaves such a rollout out
+            assert not any(row["loss_mask"])
+            continue
+        assert row["token_ids"] == prompt + completion
+        assert row["loss_mask"] == [0] * len(prompt) + made["env_mask"][0]
+        trained = "".join(
+            chr(one or 124) for one, of in zip(completion, made["env_mask"][0], strict=True) if of
+        )
+        assert trained == (counted(1) + counted(2) if name == "whole" else counted(1) + lost(0))

@@ -422,3 +422,21 @@ def test_own_share_is_exact_in_a_thousand_episodes_of_a_fleet(tmp_path: Path) ->
     status = asyncio.run(read_status(tmp_path, datetime.now().astimezone()))
     assert (status.own.own, status.own.asked) == (by[2] + 2 * by[99], by[1] + 2 * by[2] + 2 * by[99])
     assert status.verdicts == 1000
+
+
+def test_the_least_own_share_is_a_share_and_episodes_without_a_decision_pass(tmp_path: Path) -> None:
+    """What nobody was asked for, no fallback decided either; it has no reward, and is in no group."""
+    with endpoint(lorem) as fake:
+        run(request(fake, episodes=2, group_size=2, on_invalid="end", invalid_retries=0), tmp_path)
+    for share in ("0", "1"):
+        (group,) = exported(tmp_path, "groups", "--min-own-share", share)
+        assert (group["state"], group["usable"], group["rewards"]) == ("void", 0, [])
+        assert group["failures"] == {"unparsable": 2}
+        rows = exported(tmp_path, "messages", "--min-own-share", share)
+        assert [(row["trainable"], row["reward"]) for row in rows] == [(False, None)] * 2
+        assert exported(tmp_path, "episode-record", "--min-own-share", share) == []
+    for share in ("nan", "-0.1", "1.1", "inf"):
+        out = tmp_path / "refused.jsonl"
+        command = ["rollouts", "export", str(tmp_path), "--format", "groups", "--min-own-share", share]
+        done = CliRunner().invoke(main, [*command, "--out", str(out)])
+        assert done.exit_code == 2 and "--min-own-share" in done.output and not out.exists()

@@ -1,12 +1,14 @@
 """Measure what recording costs a training loop: ``python -m benchmarks watched_loop``.
 
-A loop alone and the same loop recorded take turns. A step works for about a millisecond, as a small simulator
-does. Counted are the processor time of the loop's own process, all threads, and wall time; the recorder is
-another process.
+A loop alone and the same loop recorded take turns: one of ``watch``, whose step works for about a
+millisecond, as a small simulator does, and one of ``TextEpisode``, without and with ``run=``, whose answers
+take the time of a small language model. Counted are the processor time of the loop's own process, all
+threads, and wall time. The recorder of ``watch`` is another process; that of ``run=`` is a thread.
 """
 
 from __future__ import annotations
 
+import json
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -16,6 +18,8 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from benchmarks.figures import Figure, spread
+from spectator.training.recorded_run import RecordedRun
+from spectator.training.text_episode import TextEpisode
 from spectator.watchable import WatchedLoop, watch
 
 ROUNDS: Final = 7
@@ -77,14 +81,67 @@ def _rounds(folder: Path, steps: int, work: int) -> list[tuple[LoopCost, LoopCos
         ]
 
 
+ANSWER_S: Final = 0.03
+"""How long the model of a trainer's loop writes an answer: 40 tokens at about 1,300 a second."""
+
+TURNS: Final = 20
+"""Answers of an episode of a trainer's loop."""
+
+
+def _trainer(run: RecordedRun | None, episodes: int, answer_s: float) -> None:
+    """Play episodes; an answer takes processor time, as of a model on the same processor."""
+    for seed in range(episodes):
+        episode = TextEpisode("counting", {"turns": TURNS}, run=run)
+        episode.reset(seed)
+        for number in range(1, TURNS + 1):
+            until = time.thread_time() + answer_s
+            while time.thread_time() < until:
+                pass
+            episode.answer(json.dumps({"tool": "say", "arguments": {"text": f"ACTION: {number}"}}))
+        episode.close()
+
+
+def _trained(folder: Path, episodes: int, answer_s: float) -> list[tuple[LoopCost, LoopCost]]:
+    with RecordedRun(folder) as run:
+        _trainer(run, 1, 0.0)
+        return [
+            (
+                _counted(lambda: _trainer(None, episodes, answer_s), episodes * TURNS),
+                _counted(lambda: _trainer(run, episodes, answer_s), episodes * TURNS),
+            )
+            for _ in range(ROUNDS)
+        ]
+
+
+def _of_a_trainer(folder: Path) -> Iterable[Figure]:
+    """Measure what ``run=`` costs an answer."""
+    real, empty = _trained(folder / "trainer", 1, ANSWER_S), _trained(folder / "answers", 10, 0.0)
+    for name, target, of in (
+        (
+            f"CPU of an answer of {1000 * ANSWER_S:.0f} ms with run=, over the same without",
+            "<= 1.05 x",
+            "cpu_us",
+        ),
+        ("the same on the clock", "-", "wall_us"),
+    ):
+        alone_us = statistics.median(getattr(alone, of) for alone, _ in real)
+        shares = [getattr(recorded, of) / getattr(alone, of) for alone, recorded in real]
+        yield Figure(name, f"{spread(shares)} x", target, f"{alone_us:.0f} us")
+    for name, rounds in (("such an answer", real), ("an answer that takes no time", empty)):
+        added = [recorded.cpu_us - alone.cpu_us for alone, recorded in rounds]
+        alone_us = statistics.median(alone.cpu_us for alone, _ in rounds)
+        yield Figure(f"CPU that run= adds to {name}", f"{spread(added)} us", "-", f"{alone_us:.0f} us")
+
+
 def measure() -> Iterable[Figure]:
-    """Measure the cost of a recorded step."""
+    """Measure the cost of a recorded step, and of a recorded answer."""
     with TemporaryDirectory(prefix="spectator-") as kept:
         began = time.perf_counter()
         with watch(Path(kept, "open")):
             opened_s = time.perf_counter() - began
         real = _rounds(Path(kept, "work"), 2_000, WORK)
         empty = _rounds(Path(kept, "empty"), 400, 1)
+        trainer = [*_of_a_trainer(Path(kept))]
     bare_us = statistics.median(alone.cpu_us for alone, _ in real)
     name = "CPU of a step of a loop that is recorded, over the same by itself"
     yield Figure(
@@ -101,3 +158,4 @@ def measure() -> Iterable[Figure]:
     empty_us = statistics.median(alone.cpu_us for alone, _ in empty)
     yield Figure("CPU that a recorded step adds", f"{spread(added)} us", "-", f"{empty_us:.1f} us")
     yield Figure("to open a run, on the clock", f"{opened_s:.1f} s", "-", "-")
+    yield from trainer

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from spectator.cli.options import Command, journal_folder, recorded_journal, summary_of
+from spectator.cli.options import Command, finite, journal_folder, recorded_journal, summary_of
 from spectator.errors import ConfigurationError
 from spectator.exports.formats import FORMATS, ExportFormat, ExportSource
 
@@ -55,6 +55,7 @@ def format_options(command: Command) -> Command:
     own = click.option(
         "--min-own-share",
         type=click.FloatRange(0, 1),
+        callback=finite,
         default=0.0,
         show_default=True,
         help="Omit episodes of which the model made a smaller share of the decisions itself, a fallback the "

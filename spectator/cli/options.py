@@ -180,15 +180,16 @@ def spending_options(what: str) -> Callable[[Callable[..., None]], Callable[...,
     cost = click.option(
         "--max-cost",
         type=click.FloatRange(min=0),
-        callback=_finite,
+        callback=finite,
         help=f"Cost limit for all models of {what} in US dollars; 0 = no limit. All caps: docs/captains.md.",
     )
     return lambda command: tokens(cost(command))
 
 
-def _finite(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+def finite(_: click.Context, __: click.Parameter, value: float | None) -> float | None:
+    """Reject NaN and infinity, which ``FloatRange`` may let through."""
     if value is not None and not math.isfinite(value):
-        raise click.BadParameter(f"{value} is not a finite number; omit the option, or use 0, for no limit")
+        raise click.BadParameter(f"{value} is not a finite number; use one, or omit the option")
     return value
 
 

@@ -15,7 +15,8 @@ from spectator import __version__
 from spectator.exports.transcript import Transcript, calls_by_decision
 from spectator.journal.contract import Journal
 from spectator.journal.encoding import ChatMessage, json_text
-from spectator.journal.outline import EpisodeOutline
+from spectator.journal.outline import EpisodeOutline, OwnCount
+from spectator.runs.run_plan import standard_error
 
 LOG_VERSION: Final = 2
 """Version of the log's form."""
@@ -39,6 +40,7 @@ class InspectLog:
     Args:
         samples: How many there are.
         rewards: The rewards of those that have one.
+        own: How far models decided all samples themselves.
         models: The models that answered, by their own account.
         usage: Tokens by model.
         environments: Worlds, with their titles.
@@ -50,6 +52,7 @@ class InspectLog:
 
     samples: int = 0
     rewards: list[float] = field(default_factory=list)
+    own: OwnCount = field(default_factory=OwnCount)
     models: dict[str, None] = field(default_factory=dict)
     usage: dict[str, dict[str, int]] = field(default_factory=dict)
     environments: dict[str, str] = field(default_factory=dict)
@@ -119,6 +122,8 @@ class InspectLog:
             self.runs[summary.run_id] = None
         if outline.reward is not None:
             self.rewards.append(outline.reward)
+        own = outline.own
+        self.own.asked, self.own.own = self.own.asked + own.asked, self.own.own + own.own
         total = self.usage.setdefault(model, dict.fromkeys(usage, 0))
         for name, tokens in usage.items():
             total[name] += tokens
@@ -147,18 +152,18 @@ class InspectLog:
             "results": {
                 "total_samples": self.samples,
                 "completed_samples": self.samples,
-                "scores": [_metrics(self.rewards)] if self.rewards else [],
+                "scores": [_metrics(self.rewards, self.own.share)] if self.rewards else [],
             },
             "stats": {"started_at": self.began, "completed_at": self.ended, "model_usage": self.usage},
         }
 
 
-def _metrics(rewards: Sequence[float]) -> dict[str, Any]:
-    mean = sum(rewards) / len(rewards)
-    metrics = {"mean": mean}
-    if len(rewards) > 1:
-        variance = sum((reward - mean) ** 2 for reward in rewards) / (len(rewards) - 1)
-        metrics["stderr"] = (variance / len(rewards)) ** 0.5
+def _metrics(rewards: Sequence[float], own_share: float | None) -> dict[str, Any]:
+    metrics = {"mean": sum(rewards) / len(rewards)}
+    if (error := standard_error(rewards)) is not None:
+        metrics["stderr"] = error
+    if own_share is not None:
+        metrics["own_share"] = own_share
     return {
         "name": SCORE,
         "scorer": SCORE,

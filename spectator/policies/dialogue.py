@@ -16,13 +16,12 @@ from spectator.llm.tool_calls import REASON, ParsedCall
 from spectator.observations import Observation
 from spectator.policies.policy import Action
 from spectator.policies.prompts import (
-    TEXT_ALONE,
     ActionCatalogue,
     Briefing,
     ModelSettings,
     Style,
     TextCache,
-    answer_form,
+    form_of,
     how_many,
 )
 from spectator.policies.turns import DecisionInProgress, TokenEstimate, Turn, answer_message
@@ -472,12 +471,15 @@ class LinePrompts:
             briefing.rendering.guide,
             READING_WHOLE if settings.whole_situations else READING,
         ]
-        if in_text:
-            return "\n\n".join(part for part in (*parts, TEXT_ALONE) if part)
-        if settings.style == "tools":
-            parts.append(_IN_TOOLS)
-        elif self._catalogue is not None and self._catalogue.listed:
-            parts.append(f"Actions, each with the JSON schema of its arguments:\n{self._catalogue.listed}")
         several = settings.actions_per_answer
-        parts += [how_many(several), answer_form(settings.style, several > 1)]
+        if in_text:
+            pass
+        elif settings.style == "tools":
+            parts += [_IN_TOOLS, how_many(several)]
+        else:
+            if self._catalogue is not None and self._catalogue.listed:
+                listed = self._catalogue.listed
+                parts.append(f"Actions, each with the JSON schema of its arguments:\n{listed}")
+            parts.append(how_many(several))
+        parts.append(form_of(briefing, settings.style, several))
         return "\n\n".join(part for part in parts if part)

@@ -28,7 +28,7 @@ from spectator.policies.policy import (
     ScriptedPolicy,
     Thought,
 )
-from spectator.policies.prompts import EDITION, Briefing, ModelSettings
+from spectator.policies.prompts import EDITION, Briefing, ModelSettings, form_of
 from spectator.policies.recorded_endpoint import PATIENCE_S, RecordedEndpoint, at_once
 from spectator.policies.spending import SpendLimit, Spent
 from spectator.policies.turns import (
@@ -328,7 +328,8 @@ class ModelPolicy(EndsWhenCancelled):
             except CallRejected as broken:
                 if not retries or asking.left(self._clock) < MIN_REQUEST_S:
                     raise
-                messages = [*messages, *rejected(answer, str(broken))]
+                form = form_of(self._briefing, self._settings.style, most)
+                messages = [*messages, *rejected(answer, str(broken), form)]
             else:
                 asking.parse = "ok" if retries == self._retries else "repaired"
                 return calls

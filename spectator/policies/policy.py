@@ -57,7 +57,7 @@ class Decision:
     tokens_out: int | None = None
     tokens_estimated: bool = False
     cost: float | None = None
-    prompt: Literal[1, 2] | None = None
+    prompt: Literal[1, 2, 3] | None = None
     exchanges: Sequence[Mapping[str, Any]] = ()
     calls: Sequence[ModelCall] = ()
 

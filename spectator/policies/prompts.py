@@ -20,7 +20,7 @@ from spectator.policies.policy import Action
 Style = Literal["tools", "json", "xml"]
 """How a model names its actions: native tool calls, one JSON object, or ``<tool_call>`` tags."""
 
-EDITION: Final = 2
+EDITION: Final = 3
 """Edition of the prompts, recorded with each decision; increase it whenever the prompts change."""
 
 Render = Callable[[Observation], str]
@@ -193,6 +193,11 @@ def how_many(actions_per_answer: int) -> str:
     )
 
 
+def form_of(briefing: Briefing, style: Style, actions_per_answer: int) -> str:
+    """Return the form of answers, as the system message of a seat asks for it."""
+    return TEXT_ALONE if briefing.text_field is not None else answer_form(style, actions_per_answer > 1)
+
+
 def answer_form(style: Style, several: bool) -> str:
     """Return the instruction about the form of the answer.
 
@@ -260,11 +265,16 @@ def _with_reason(schema: Mapping[str, Any]) -> dict[str, Any]:
     return {"type": "object", **asked}
 
 
-def correction(rule: str) -> str:
-    """Return the message that asks for a second answer."""
+def correction(rule: str, form: str) -> str:
+    """Return the message that asks for a second answer.
+
+    Args:
+        rule: What was wrong with the first, in words.
+        form: The form of answers, as the prompt asks for it.
+    """
     return (
         f"That cannot be carried out: {rule}. Nothing has happened. Answer again, in the form asked for, "
-        "with an action that is legal now."
+        f"with an action that is legal now.\n\n{form}"
     )
 
 

@@ -383,9 +383,9 @@ def with_ids(calls: Sequence[ParsedCall]) -> tuple[ParsedCall, ...]:
     )
 
 
-def rejected(answer: ChatAnswer, rule: str) -> list[Message]:
-    """Return the answer that broke ``rule``, and the correction, as messages."""
-    text = correction(rule)
+def rejected(answer: ChatAnswer, rule: str, form: str) -> list[Message]:
+    """Return the answer that broke ``rule``, and the correction with the form asked for, as messages."""
+    text = correction(rule, form)
     written = find_calls(answer, ())[:MAX_CALLS_SHOWN] if answer.tool_calls else []
     if not written:
         return [

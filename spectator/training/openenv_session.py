@@ -12,7 +12,8 @@ from openenv.core.harness import ResourceSession, ResourceSessionFactory, ToolRe
 
 from spectator.llm.chat import ChatAnswer, ToolCall
 from spectator.model_calls import ModelCall
-from spectator.training.text_episode import TextEpisode
+from spectator.policies.invalid_answers import InvalidAnswers
+from spectator.training.text_episode import CALL_A_TOOL, TextEpisode
 
 if TYPE_CHECKING:
     from spectator.training.recorded_run import RecordedRun
@@ -29,6 +30,7 @@ class WorldSession(ResourceSession):  # type: ignore[misc]  # the package has no
 
     def __init__(self, episode: TextEpisode, seed: int | None, options: Mapping[str, Any]) -> None:
         self._episode = episode
+        episode.form = CALL_A_TOOL
         self._prompt = episode.reset(seed, options)
         self._rewards: list[float] = []
         self._calls: Sequence[ModelCall] | None = None
@@ -56,7 +58,7 @@ class WorldSession(ResourceSession):  # type: ignore[misc]  # the package has no
         self._rewards.append(float(seen.reward))
         metadata = {"reward": float(seen.reward), "value": self._episode.value}
         refused = None if seen.refused is None else seen.refused.rule
-        return ToolResult(data=text, done=seen.done, metadata=metadata, error=refused)
+        return ToolResult(data=text, done=self._episode.done, metadata=metadata, error=refused)
 
     def recorded(self, model_step: Callable[[list[Any], list[Any], dict[str, Any]], Any]) -> Any:
         """Wrap ``model_step`` so that its messages, words and tokens are recorded."""
@@ -83,10 +85,27 @@ class WorldSession(ResourceSession):  # type: ignore[misc]  # the package has no
         return self._episode.call(messages, answer)
 
     def verify(self, transcript: list[dict[str, Any]], final_state: Any | None = None) -> Any:
-        """Return the reward, value and rubric so far."""
-        metrics = {"value": self._episode.value, **self._episode.rubric}
-        reward = sum(self._rewards)
-        return VerifyResult(env_reward=reward, done=self._episode.done, metrics=metrics)
+        """Return the reward, value, rubric and own share so far.
+
+        A harness ends its rollout at an answer without a tool call: if that is the last message of the
+        transcript, the episode has ended at an answer that was not an action.
+        """
+        episode, last = self._episode, transcript[-1] if transcript else {}
+        if not episode.done and last.get("role") == "assistant" and not last.get("tool_calls"):
+            episode.stop("the answer calls no tool", self._calls or ())
+            self._calls = None
+            if episode.penalised:
+                self._rewards.append(float(episode.observation.reward))
+        own = episode.own
+        metrics = {
+            "value": episode.value,
+            **episode.rubric,
+            "own_share": own.share,
+            "refusals": own.refused,
+            "penalised": episode.penalised,
+        }
+        reward = None if episode.value is None else sum(self._rewards)
+        return VerifyResult(env_reward=reward, done=episode.done, metrics=metrics)
 
     def close(self) -> None:
         """Close the episode."""
@@ -103,6 +122,7 @@ class WorldSessionFactory(ResourceSessionFactory):  # type: ignore[misc]  # the 
         options: The world's options, for every episode.
         opponent: Preset for all other seats.
         run: Run that records the episodes; optional.
+        invalid: What an answer that is not an action does; see :class:`TextEpisode`.
     """
 
     def __init__(
@@ -112,11 +132,13 @@ class WorldSessionFactory(ResourceSessionFactory):  # type: ignore[misc]  # the 
         *,
         opponent: str | None = None,
         run: RecordedRun | None = None,
+        invalid: InvalidAnswers | None = None,
     ) -> None:
         self._world = world
         self._options = dict(options or {})
         self._opponent = opponent
         self._run = run
+        self._invalid = invalid
 
     def create(self, task: Any, seed: int | None = None, episode_id: str | None = None) -> WorldSession:
         """Return a session with a new episode.
@@ -130,5 +152,7 @@ class WorldSessionFactory(ResourceSessionFactory):  # type: ignore[misc]  # the 
             InvalidRequest: The world is unknown, or an option is invalid.
         """
         options = dict(task) if isinstance(task, Mapping) else {}
-        episode = TextEpisode(self._world, self._options, opponent=self._opponent, run=self._run)
+        episode = TextEpisode(
+            self._world, self._options, opponent=self._opponent, run=self._run, invalid=self._invalid
+        )
         return WorldSession(episode, seed, options)

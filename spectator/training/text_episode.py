@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from spectator.episodes.single_agent import OVER, NoEpisode, SingleAgent
 from spectator.errors import FailureClass, FieldError, InvalidRequest
@@ -23,17 +23,21 @@ from spectator.llm.chat import (
     ToolCall,
 )
 from spectator.llm.exchanges import answer_of, answered, call_answered
-from spectator.llm.tool_calls import CallRejected, ParsedCall, written_form
+from spectator.llm.tool_calls import CallRejected, ParsedCall, WrittenCall, check_call, written_form
 from spectator.model_calls import ModelCall
 from spectator.observations import LegalAction, Observation, Refusal
 from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.policies.policy import Action, Decision
-from spectator.policies.prompts import TEXT_ALONE, answer_form, correction
+from spectator.policies.prompts import correction, form_of
 from spectator.policies.turns import call_in, stated_reasoning
 from spectator.text import encodable
 
 if TYPE_CHECKING:
     from spectator.training.recorded_run import RecordedEpisode, RecordedRun
+
+
+CALL_A_TOOL: Final = "Call one of the tools that are offered, with arguments that fit its schema."
+"""The form of answers where the world's tools are offered."""
 
 
 class RecordedDialogue:
@@ -138,10 +142,10 @@ class TextEpisode:
         self._rejected_calls: list[ModelCall]
         self._refused: int
         self._total: float
+        self._acted: bool
         self.world = self._agent.world
         """The world."""
-        free = self.world.briefing.text_field is not None
-        self.form = TEXT_ALONE if free else answer_form("json", several=False)
+        self.form = form_of(self.world.briefing, "json", 1)
         """The form of answers, as the prompt asks for it."""
         self._begin_count()
 
@@ -215,10 +219,16 @@ class TextEpisode:
     def value(self) -> float | None:
         """Value of the episode so far; at its end the score, or its penalty.
 
-        ``None`` if it ended without a verdict at an answer that was not an action.
+        It is 0 until the world has carried out an action of the model. ``None`` if the episode ended without
+        a verdict at an answer that was not an action.
         """
-        if not self.ended_invalid:
-            return 0.0 if self._seen is None else float(self._seen.metadata["value"])
+        if self.ended_invalid:
+            return self.value_if_stopped
+        return float(self._seen.metadata["value"]) if self._seen is not None and self._acted else 0.0
+
+    @property
+    def value_if_stopped(self) -> float | None:
+        """What the episode counts for if it ends now at an answer that is not an action."""
         if self._invalid.on_invalid == "mask" and self._agent.plan.profile.rewards == "step":
             return self._total
         return self._invalid.penalty
@@ -258,7 +268,7 @@ class TextEpisode:
         return [_function(one["tool"], one["arguments"]) for one in self.playable]
 
     def use(self, tool: str, arguments: Mapping[str, Any], calls: Sequence[ModelCall] | None = None) -> str:
-        """Use a tool; illegal calls are rejected and counted, and the text says why.
+        """Use a tool; calls that do not fit a legal tool are rejected and counted, and the text says why.
 
         Args:
             tool: Its name.
@@ -277,7 +287,13 @@ class TextEpisode:
             call = ToolCall(self._dialogue.next_id(), tool, encodable(written))
             self._offered = self._offered or FrozenTools(self.functions)
             calls = [self._said(ChatAnswer(text="", tool_calls=[call]), self._offered)]
-        return self.act(self.world.briefing.as_action(tool, arguments), calls)
+        if self.done:
+            return self.act({}, calls)
+        try:
+            named = check_call(WrittenCall(tool, arguments), self.world.briefing.legal(self.observation))
+        except CallRejected as broken:
+            return self.reject(str(broken), broken.failure_class, calls or (), form=CALL_A_TOOL)
+        return self.act(self.world.briefing.as_action(named.tool, named.arguments), calls)
 
     def answer(self, text: str | ChatAnswer, calls: Sequence[ModelCall] | None = None) -> str:
         """Carry out the action in an answer; answers without one are rejected and counted.
@@ -306,28 +322,61 @@ class TextEpisode:
             return self.reject(str(broken), broken.failure_class, calls or ())
         return self._act(self.world.briefing.as_action(named.tool, named.arguments), calls, named, "ok")
 
-    def reject(self, rule: str, failure: FailureClass = "unparsable", calls: Sequence[ModelCall] = ()) -> str:
+    def reject(
+        self,
+        rule: str,
+        failure: FailureClass = "unparsable",
+        calls: Sequence[ModelCall] = (),
+        *,
+        form: str | None = None,
+    ) -> str:
         """Refuse an answer that is not an action: nothing happens, or the episode ends as its rule says.
 
         Args:
             rule: What was wrong with it, in words.
             failure: The kind of failure.
             calls: The model calls behind it, for the record.
+            form: The form that the prompt asks for; default: :attr:`form`.
 
         Returns:
             The refusal, with the form that was asked for.
         """
         self._rejected += 1
         self.own.refused += 1
-        self._refusal = f"{correction(rule)}\n\n{self.form}"
+        self._refusal = correction(rule, form or self.form)
         self._seen = replace(self.observation, reward=0.0, refused=Refusal("answer.form", rule))
         self._rejected_calls += calls
         if self._dialogue is not None:
             self._dialogue.hear(self.text)
         if self._rejected > self._invalid.invalid_retries:
-            self.own.asked += 1
-            self._end(failure, rule)
+            self._end_rejected(failure, rule)
         return self._refusal
+
+    @property
+    def sent_back(self) -> bool:
+        """Whether the last answer was not an action, so that the model is asked again or was penalised."""
+        return self._rejected > 0
+
+    def stop(self, rule: str, calls: Sequence[ModelCall] = ()) -> None:
+        """End, as the rule for answers that are not actions says, where the model cannot be asked again.
+
+        Does nothing if the episode is over.
+
+        Args:
+            rule: What was wrong with the last answer, in words.
+            calls: The model calls behind it, for the record, if it was not rejected yet.
+        """
+        if self.done:
+            return
+        if calls or not self._rejected:
+            self._rejected += 1
+            self._rejected_calls += calls
+            self.own.refused += 1
+        self._end_rejected("unparsable", rule)
+
+    def _end_rejected(self, failure: FailureClass, rule: str) -> None:
+        self.own.asked += 1
+        self._end(failure, rule)
 
     def act(self, action: Action, calls: Sequence[ModelCall] | None = None) -> str:
         """Carry out an action, which need not be legal; return the changes as text.
@@ -381,6 +430,7 @@ class TextEpisode:
                 self._recorded.fail(str(error), decision if isinstance(decision, Decision) else None)
             raise
         refused = self._seen.refused is not None
+        self._acted |= not refused
         self._refusal, self._rejected = "", 0
         self._rejected_calls = []
         self._refused = self._refused + 1 if refused else 0
@@ -403,6 +453,7 @@ class TextEpisode:
         """Whether the episode ended at an answer that was not an action."""
         self._refusal, self._rejected, self._refused, self._total = "", 0, 0, 0.0
         self._rejected_calls = []
+        self._acted = False
 
     def _end(self, failure: FailureClass, why: str) -> None:
         """End at an answer that was not an action; the rewards add up to the penalty."""

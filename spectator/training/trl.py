@@ -44,6 +44,11 @@ class TrainedEpisode(Protocol):
         """Whether it finished without being cut short."""
         ...
 
+    @property
+    def penalised(self) -> bool:
+        """Whether its value is the penalty of an answer that was not an action."""
+        ...
+
 
 def value_reward(environments: Sequence[TrainedEpisode], **_: Any) -> list[float | None]:
     """Return each episode's score, or the value so far if it was cut short.
@@ -61,14 +66,18 @@ def score_reward(environments: Sequence[TrainedEpisode], **_: Any) -> list[float
 def part_reward(part: str) -> Any:
     """Return a reward function for one part of the rubric.
 
-    The reward is ``None`` if the world does not have this part.
+    The reward is ``None`` if the world does not have this part, or the episode has no verdict. A penalised
+    episode has its penalty, because most parts begin with the best value.
 
     >>> part_reward("conduct").__name__
     'conduct'
     """
 
     def reward(environments: Sequence[TrainedEpisode], **_: Any) -> list[float | None]:
-        return [one.rubric.get(part) for one in environments]
+        return [
+            one.value if part in one.rubric and (one.penalised or one.value is None) else one.rubric.get(part)
+            for one in environments
+        ]
 
     reward.__name__ = part
     return reward
@@ -94,9 +103,12 @@ class WorldEnvironment:
     _options: Mapping[str, Any] = {}
     _opponent: str | None = None
     _run: RecordedRun | None = None
+    _invalid = InvalidAnswers()
 
     def __init__(self) -> None:
-        self._episode = TextEpisode(self._world, self._options, opponent=self._opponent, run=self._run)
+        self._episode = TextEpisode(
+            self._world, self._options, opponent=self._opponent, run=self._run, invalid=self._invalid
+        )
 
     def reset(self, seed: int | None = None, **row: Any) -> str:
         """Begin an episode.
@@ -115,13 +127,23 @@ class WorldEnvironment:
         return text
 
     def get_reward(self) -> float | None:
-        """Return the score, or the value so far if the episode was cut short."""
+        """End the episode, unless it is over, and return its value.
+
+        TRL calls this once per rollout, after an answer without a tool call or when there is no more room:
+        an episode that is not over has then ended at an answer that was not an action.
+        """
+        self._episode.stop("the rollout ended at an answer that called no tool")
         return self._episode.value
 
     @property
     def value(self) -> float | None:
-        """See :meth:`get_reward`."""
-        return self._episode.value
+        """The score, or what :meth:`get_reward` would return now."""
+        return self._episode.value if self._episode.done else self._episode.value_if_stopped
+
+    @property
+    def penalised(self) -> bool:
+        """Whether the value is a penalty: that of an answer that was not an action, or of no further one."""
+        return self._episode.penalised or (not self._episode.done and self._invalid.penalty is not None)
 
     @property
     def rubric(self) -> dict[str, float]:
@@ -153,6 +175,7 @@ def world_environment(
     *,
     opponent: str | None = None,
     run: RecordedRun | None = None,
+    invalid: InvalidAnswers | None = None,
 ) -> type[WorldEnvironment]:
     """Return a class for ``environment_factory``.
 
@@ -161,6 +184,7 @@ def world_environment(
         options: The world's options, for every episode.
         opponent: Preset for all other seats.
         run: Run that records the episodes, so that a server can show them.
+        invalid: What an answer that is not an action does; see :class:`TextEpisode`.
 
     Raises:
         InvalidRequest: The world is unknown, or an option is invalid.
@@ -172,10 +196,11 @@ def world_environment(
     >>> environment.get_reward()
     1.0
     """
-    episode = TextEpisode(world, options, opponent=opponent)
+    invalid = invalid or InvalidAnswers()
+    episode = TextEpisode(world, options, opponent=opponent, invalid=invalid)
     episode.reset(seed=0)
     members: dict[str, Any] = {"_world": world, "_options": dict(options or {}), "_opponent": opponent}
-    members["_run"] = run
+    members |= {"_run": run, "_invalid": invalid}
     members["__doc__"] = f"{episode.world.title}, a method for each tool."
     members |= {one["tool"]: _method(one) for one in _playable(episode)}
     episode.close()
@@ -314,6 +339,8 @@ class _Rollout:
     logprobs: list[float | None] = field(default_factory=list)
     mask: list[int] = field(default_factory=list)
     answers: int = 0
+    last: int = 0
+    """Tokens of the last answer."""
     refused: int = 0
     failed: bool = False
 
@@ -321,6 +348,11 @@ class _Rollout:
         self.completion_ids += ids
         self.logprobs += logprobs
         self.mask += [mask] * len(ids)
+
+    def judge(self) -> None:
+        """Mask the last answer if it was sent back, unless it is the one that was penalised."""
+        trained = self.episode.penalised or not self.episode.sent_back
+        self.mask[len(self.mask) - self.last :] = [int(trained)] * self.last
 
     def result(self) -> RolledOutEpisode:
         episode, finished = self.episode, self.episode.done and not self.episode.truncated
@@ -347,8 +379,8 @@ class WorldRollouts:
         answer_tokens: Maximum tokens of one answer; ``None`` for the remaining tokens.
         sample: The engine; default: :func:`sample_with_trainer`.
         run: Run that records the episodes, so that a server can show them.
-        invalid: What an answer that is not an action does; see :class:`TextEpisode`. Without a penalty its
-            tokens are masked.
+        invalid: What an answer that is not an action does; see :class:`TextEpisode`. Tokens of an answer that
+            was sent back are masked, as in exports; those of one that was penalised are not.
 
     Raises:
         InvalidRequest: The world is unknown, or an option is invalid.
@@ -441,6 +473,7 @@ class WorldRollouts:
             for one, prompt, ids, logs, room in zip(active, before, token_ids, logprobs, rooms, strict=True):
                 ids, logs = list(ids)[:room], list(logs)[:room]
                 one.extend(ids, logs, 1)
+                one.last = len(ids)
                 answer = ChatAnswer(
                     text=template.text(ids),
                     finish_reason="stop" if ids and template.ends(ids[-1]) else "length",
@@ -460,9 +493,7 @@ class WorldRollouts:
             rollout.failed = True
             return
         rollout.refused += rollout.episode.observation.refused is not None
-        if rollout.episode.ended_invalid and not rollout.episode.penalised:
-            written = len(answer.token_ids or ())
-            rollout.mask[-written:] = [0] * written
+        rollout.judge()
 
     def _continue(self, rollout: _Rollout, template: _Template, most: int) -> bool:
         """Append the world's text if another answer fits; return whether it does."""
@@ -470,6 +501,9 @@ class WorldRollouts:
             return False
         ids = template.following(rollout.episode.text, ended=template.ends(rollout.completion_ids[-1]))
         if len(rollout.completion_ids) + len(ids) >= most:
+            if rollout.episode.sent_back:
+                rollout.episode.stop("there is no room to ask again")
+                rollout.judge()
             return False
         rollout.extend(ids, [0.0] * len(ids), 0)
         return True

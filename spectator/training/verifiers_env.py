@@ -28,7 +28,7 @@ from spectator.llm.exchanges import call_answered
 from spectator.model_calls import ModelCall
 from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.training.recorded_run import RecordedRun
-from spectator.training.text_episode import TextEpisode
+from spectator.training.text_episode import CALL_A_TOOL, TextEpisode
 
 __all__ = ["WorldEnv", "WorldHarness", "WorldTaskset"]
 
@@ -156,9 +156,6 @@ class WorldTaskset(vf.Taskset[WorldTask, WorldTasksetConfig]):  # type: ignore[m
             )
             yield WorldTask(data, self.config.task)
 
-
-CALL_A_TOOL: Final = "Call one of the tools that are offered, with arguments that fit its schema."
-"""The form of answers where the world's tools are offered."""
 
 OUT_OF_ROOM = "context_overflow"
 """Stop condition of a rollout whose conversation exceeds the model's context."""
@@ -315,6 +312,9 @@ class WorldHarness(vf.Harness[WorldHarnessConfig]):  # type: ignore[misc]  # the
                 if not is_context_overflow(error):
                     raise
                 trace.stop(OUT_OF_ROOM)
+                if played.episode.sent_back:
+                    await run(played.episode.stop, "there is no room to ask again")
+                    trace.info[INFO] = played.info()
                 return
             answer = completion.choices[0].message
             tools = offered.get("tools", ())

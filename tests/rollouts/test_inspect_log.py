@@ -78,7 +78,7 @@ def test_inspect_ai_reads_it(inspect_python: str, folder: Path, log: Any) -> Non
     told = json.loads(done.stdout.splitlines()[-1])
     assert told["status"] == "success" and told["task"] == "spectator/counting"
     assert not told["head_has_samples"] and told["total"] == len(log["samples"])
-    assert told["metrics"].keys() == {"mean", "stderr"}
+    assert told["metrics"].keys() == {"mean", "stderr", "own_share"}
     assert {one["id"]: one["reward"] for one in told["samples"] if one["reward"] is not None} == rewards(
         folder
     )

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from pydantic import ValidationError
 
 from spectator.cli import main
-from spectator.collector.collector import collect_episode
 from spectator.errors import InvalidRequest
 from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.rollouts.sessions import DataManager, SessionStep
@@ -26,12 +25,29 @@ from spectator.runs.run_records import RunTail
 from spectator.runs.run_summary import summarize_run
 from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
+from spectator.training.trl import Sampled, WorldRollouts, part_reward, value_reward, world_environment
 from tests.llm.brains import Said, counter, read_situation
 from tests.llm.endpoints import endpoint
+from tests.rollouts.doors import (
+    IN_PROCESS,
+    LOREM,
+    TURNS,
+    Door,
+    Episode,
+    Verdict,
+    collector,
+    counts_to,
+    evaluated,
+    of_record,
+    outlines,
+    recorded_run,
+    said,
+    text_episode,
+    trl_environment,
+)
 from tests.rollouts.test_fleet import recorded, request, run
-
-LOREM = "lorem ipsum dolor sit amet"
-TURNS = 4
+from tests.training.stand_ins import harness_sessions
+from tests.training.test_trl_rollouts import Letters, prompts, trainer
 
 
 def lorem(body: Mapping[str, Any]) -> Said:
@@ -51,88 +67,17 @@ def steps_of(folder: Path) -> list[list[SessionStep]]:
     return asyncio.run(read())
 
 
-def said(number: int) -> str:
-    return json.dumps({"reason": "", "tool": "say", "arguments": {"text": f"ACTION: {number}"}})
-
-
-class Verdict(NamedTuple):
-    """What an episode came to at one door."""
-
-    reward: float | None
-    own_share: float | None
-    refusals: int
-    penalised: bool
-
-
-Door = Callable[[Path, InvalidAnswers, int], Verdict]
-"""Plays an episode of four counts in which a model gives so many actions, and then none."""
-
-
-def fleet(folder: Path, invalid: InvalidAnswers, good: int) -> Verdict:
-    def brain(body: Mapping[str, Any]) -> Said:
-        return counter(body) if read_situation(body)["next"] <= good else lorem(body)
-
-    with endpoint(brain) as fake:
-        report = run(request(fake, episodes=1, group_size=1, **invalid.model_dump()), folder)
+def fleet(asked: Episode) -> Verdict:
+    with endpoint(counts_to(asked.good)) as fake:
+        options = {"environment": asked.world, "options": dict(asked.options)}
+        report = run(
+            request(fake, episodes=1, group_size=1, **options, **asked.invalid.model_dump()), asked.folder
+        )
     (one,) = report.report.results
     return Verdict(one.total_reward, one.own_share, one.refusals, one.penalised)
 
 
-def answers_of(good: int) -> Callable[[], str]:
-    left = iter(range(1, good + 1))
-    return lambda: LOREM if (number := next(left, None)) is None else said(number)
-
-
-def collector(folder: Path, invalid: InvalidAnswers, good: int) -> Verdict:
-    answer = answers_of(good)
-    record = collect_episode(
-        "counting", 1, None, None, lambda messages: "prompt", lambda prompt, config: answer(),
-        options={"turns": TURNS}, invalid=invalid,
-    ).record  # fmt: skip
-    return Verdict(record.total_reward, record.own_share, record.refusals, record.penalised)
-
-
-def text_episode(folder: Path, invalid: InvalidAnswers, good: int) -> Verdict:
-    """What TRL's and verifiers' adapters are made of."""
-    episode, answer = TextEpisode("counting", {"turns": TURNS}, invalid=invalid), answers_of(good)
-    episode.reset(seed=1)
-    while not episode.done:
-        episode.answer(answer())
-    return Verdict(episode.value, episode.own.share, episode.own.refused, episode.penalised)
-
-
-def gymnasium(folder: Path, invalid: InvalidAnswers, good: int) -> Verdict:
-    module = pytest.importorskip("spectator.training.gymnasium_env")
-    env, answer = module.SpectatorEnv("counting", turns=TURNS, invalid=invalid), answers_of(good)
-    env.reset(seed=1)
-    total, over = 0.0, False
-    while not over:
-        _, reward, terminated, truncated, info = env.step(answer())
-        total, over = total + reward, terminated or truncated
-    if info["value"] is not None:
-        assert total == info["value"], "the rewards add up to what the episode counts for"
-    return Verdict(info["value"], info["own_share"], info["refusals"], info["penalised"])
-
-
-def verifiers(folder: Path, invalid: InvalidAnswers, good: int) -> Verdict:
-    from types import SimpleNamespace
-
-    from spectator.training.verifiers_env import PlayedEpisode
-
-    answer = answers_of(good)
-    played = PlayedEpisode(TextEpisode("counting", {"turns": TURNS}, invalid=invalid))
-    played.episode.reset(seed=1)
-    while not played.episode.done:
-        played.take(SimpleNamespace(tool_calls=None, content=answer()), None)
-    told = played.info()
-    return Verdict(told["value"], told["own_share"], played.refused, told["penalised"])
-
-
-DOORS = [fleet, collector, text_episode, gymnasium, *([verifiers] if find_spec("verifiers") else [])]
-"""verifiers is too large to be among what the tests need."""
-
-
-@pytest.mark.parametrize("door", DOORS)
+@pytest.mark.parametrize("door", [fleet, *IN_PROCESS])
 @pytest.mark.parametrize("good", [0, 2, TURNS])
 @pytest.mark.parametrize(
     "given",
@@ -149,13 +94,83 @@ def test_every_door_refuses_and_rewards_alike(
     tmp_path: Path, door: Door, given: dict[str, Any], good: int
 ) -> None:
     invalid = InvalidAnswers.model_validate(given)
-    found = door(tmp_path / "run", invalid, good)
+    found = door(Episode(tmp_path / "run", good, invalid))
     if good == TURNS:
         assert found == Verdict(1.0, 1.0, 0, False)
         return
     penalised = invalid.on_invalid == "penalize"
     reward = invalid.invalid_reward if penalised else None  # counting rewards its end alone
     assert found == Verdict(reward, good / (good + 1), invalid.invalid_retries + 1, penalised)
+
+
+@pytest.mark.parametrize("good", [0, 2, TURNS])
+@pytest.mark.parametrize("rule", ["forfeit", "random", "fallback"])
+def test_an_evaluation_refuses_alike_and_credits_only_own_decisions(
+    tmp_path: Path, rule: str, good: int
+) -> None:
+    """Its rule for the match is its own: lost where it forfeits, else played on by another."""
+    options = ("--matches", "2", "--option", f"turns={TURNS}", "--failed-decisions", rule)
+    (one,) = evaluated(tmp_path, counts_to(good), *options)
+    assert one.ended is not None
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    (captain,) = [row for row in results["captains"] if row["name"] == "llm:fake"]
+    failed = 0 if good == TURNS else 1 if rule == "forfeit" else TURNS - good
+    assert (one.own.asked, one.own.own, one.own.refused) == (good + failed, good, 2 * failed)
+    if good == TURNS:
+        assert (one.reward, captain["own_share"], captain["measures"]["score"]["value"]) == (1.0, 1.0, 1.0)
+    elif rule == "forfeit":  # as `end`, and the match is lost
+        assert (one.ended["reason"], one.ended["forfeited"], one.reward) == ("policy_error", "counter", None)
+        assert captain["measures"]["score"]["value"] == 0.0
+    else:
+        assert (captain["own_share"], captain["rank"]) == (good / TURNS, None)
+        assert (one.reward is None) == (good == 0), "nothing of it was the model's own"
+        assert ("score" in captain["measures"]) == (good > 0)
+
+
+WORLDS = [
+    ("counting", {"turns": TURNS}),
+    ("cricket", {"max_overs": 1, "decisions": "over"}),
+    ("cricket", {"max_overs": 1, "decisions": "ball"}),
+    ("collider", {}),
+]
+
+
+@pytest.mark.parametrize("door", [fleet, *IN_PROCESS])
+@pytest.mark.parametrize(("world", "options"), WORLDS)
+def test_nonsense_earns_nothing(tmp_path: Path, door: Door, world: str, options: dict[str, Any]) -> None:
+    found = door(Episode(tmp_path / "run", world=world, options=options))
+    # TRL's own loop calls methods, and ends at an answer without a call
+    refusals = 1 if door is trl_environment and world != "counting" else 2
+    assert found == Verdict(0.0, 0.0, refusals, True)
+
+
+@pytest.mark.parametrize(("world", "options"), WORLDS)
+@pytest.mark.parametrize("rule", ["penalize", "mask", "end"])
+def test_nonsense_earns_nothing_where_a_loop_cannot_ask_again(
+    world: str, options: dict[str, Any], rule: Any
+) -> None:
+    """A harness that stops at a text, TRL's loop, and a rollout without room for a second answer."""
+    invalid = InvalidAnswers(on_invalid=rule)
+    reward = 0.0 if rule == "penalize" else None
+    session = harness_sessions().WorldSessionFactory(world, options, invalid=invalid).create(None, seed=1)
+    told = session.verify([*session.initial_messages(), {"role": "assistant", "content": LOREM}])
+    assert (told.done, told.env_reward, told.metrics["own_share"]) == (True, reward, 0.0)
+    session.close()
+    environment = world_environment(world, options, invalid=invalid)()
+    environment.reset(seed=1)
+    parts = [part_reward(part)([environment]) for part in environment.rubric]
+    assert [value_reward([environment]), [environment.get_reward()], *parts] == [[reward]] * (len(parts) + 2)
+    for answers in (1, 2):  # room for one answer, or for a second that is cut
+
+        def sample(trainer: Any, prompt_ids: Any, most: int) -> Sampled:
+            return Sampled([Letters.ids(f"{LOREM}|")[:most]], [[-0.5] * min(most, len(LOREM) + 1)])
+
+        rollouts = WorldRollouts(world, options, sample=sample, invalid=invalid)
+        room = (len(LOREM) + 1) * answers + (0 if answers == 1 else 2000)
+        cut = rollouts(prompts(rollouts, 1), trainer(room=room))["environments"]
+        parts = [part_reward(part)(cut) for part in cut[0].rubric]
+        assert [value_reward(cut), *parts] == [[reward]] * (len(parts) + 1)
+        assert cut[0].own_share == 0.0
 
 
 def test_a_refused_action_counts_alike_where_it_has_the_form(tmp_path: Path) -> None:
@@ -331,8 +346,60 @@ def test_a_trainers_recorded_run_says_the_same(tmp_path: Path, rule: Any, reward
     assert page["ends"] == {"policy_error": 1}
 
 
+EPISODES = 1000
+GOOD = [random.Random(5).choice([0, 1, 2, 2]) for _ in range(EPISODES)]
+"""How many actions of two the model gives in each episode."""
+SLOW = int(os.environ.get("OWN_SHARE_EPISODES", "100"))
+"""Episodes where one takes long: OWN_SHARE_EPISODES=1000 pytest --timeout 900 -k exact tests/rollouts/..."""
+
+
+def of_good(good: int) -> Verdict:
+    """What an episode of two counts comes to then."""
+    return Verdict(1.0, 1.0, 0, False) if good == 2 else Verdict(0.0, good / (good + 1), 2, True)
+
+
 @pytest.mark.timeout(180)
-def test_own_share_is_exact_in_a_thousand_episodes(tmp_path: Path) -> None:
+@pytest.mark.parametrize("door", [one for one in IN_PROCESS if one is not recorded_run])
+def test_own_share_is_exact_in_a_thousand_episodes_of_each_door(tmp_path: Path, door: Door) -> None:
+    good = GOOD[:SLOW] if door is collector else GOOD
+    found = [door(Episode(tmp_path, one, options={"turns": 2})) for one in good]
+    assert found == [of_good(one) for one in good]
+
+
+@pytest.mark.timeout(180)
+def test_own_share_is_exact_in_a_thousand_recorded_episodes(tmp_path: Path) -> None:
+    with RecordedRun(tmp_path / "first") as recording:
+        for good in GOOD:
+            text_episode(Episode(tmp_path, good, options={"turns": 2}, run=recording))
+    found = sorted(map(of_record, outlines(tmp_path / "first")), key=str)
+    assert found == sorted(map(of_good, GOOD), key=str)
+    page = asyncio.run(shown(tmp_path))
+    own, asked = sum(GOOD), sum(good if good == 2 else good + 1 for good in GOOD)
+    assert (page["own_share"], page["verdicts"]) == (pytest.approx(own / asked, abs=1e-4), EPISODES)
+    assert (page["penalised"], page["refusals"]) == (EPISODES - GOOD.count(2), 2 * (EPISODES - GOOD.count(2)))
+
+
+@pytest.mark.timeout(180)
+def test_own_share_is_exact_in_an_evaluation(tmp_path: Path) -> None:
+    """Its matches are few, because the other captain plays each seed too."""
+    given = dict[str, int]()
+
+    def brain(body: Mapping[str, Any]) -> Said:
+        episode = str((body["seed"] - read_situation(body)["next"]) % 2**31)
+        good = given.setdefault(episode, GOOD[len(given)])
+        return counts_to(good)(body)
+
+    options = ("--option", "turns=2", "--failed-decisions", "forfeit")
+    played = evaluated(tmp_path, brain, "--matches", str(2 * SLOW), *options)
+    by = [list(given.values()).count(good) for good in (0, 1, 2)]
+    assert len(played) == sum(by) == SLOW
+    assert [sum(one.own.own == good for one in played) for good in (0, 1, 2)] == by
+    assert all(one.own.asked == min(2, one.own.own + 1) for one in played)
+    assert sum(one.own.refused for one in played) == 2 * (by[0] + by[1])
+
+
+@pytest.mark.timeout(180)
+def test_own_share_is_exact_in_a_thousand_episodes_of_a_fleet(tmp_path: Path) -> None:
     """Each episode's seed says at which count its model fails, if it does."""
     rng, fails = random.Random(5), dict[str, int]()
 
@@ -355,3 +422,21 @@ def test_own_share_is_exact_in_a_thousand_episodes(tmp_path: Path) -> None:
     status = asyncio.run(read_status(tmp_path, datetime.now().astimezone()))
     assert (status.own.own, status.own.asked) == (by[2] + 2 * by[99], by[1] + 2 * by[2] + 2 * by[99])
     assert status.verdicts == 1000
+
+
+def test_the_least_own_share_is_a_share_and_episodes_without_a_decision_pass(tmp_path: Path) -> None:
+    """What nobody was asked for, no fallback decided either; it has no reward, and is in no group."""
+    with endpoint(lorem) as fake:
+        run(request(fake, episodes=2, group_size=2, on_invalid="end", invalid_retries=0), tmp_path)
+    for share in ("0", "1"):
+        (group,) = exported(tmp_path, "groups", "--min-own-share", share)
+        assert (group["state"], group["usable"], group["rewards"]) == ("void", 0, [])
+        assert group["failures"] == {"unparsable": 2}
+        rows = exported(tmp_path, "messages", "--min-own-share", share)
+        assert [(row["trainable"], row["reward"]) for row in rows] == [(False, None)] * 2
+        assert exported(tmp_path, "episode-record", "--min-own-share", share) == []
+    for share in ("nan", "-0.1", "1.1", "inf"):
+        out = tmp_path / "refused.jsonl"
+        command = ["rollouts", "export", str(tmp_path), "--format", "groups", "--min-own-share", share]
+        done = CliRunner().invoke(main, [*command, "--out", str(out)])
+        assert done.exit_code == 2 and "--min-own-share" in done.output and not out.exists()

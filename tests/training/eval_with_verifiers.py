@@ -101,10 +101,11 @@ def test_without_tools_the_form_of_an_answer_is_told(told: Any) -> None:
 
 
 @pytest.mark.parametrize("model", ["torn", "silent"])
-def test_what_names_no_action_is_refused_and_a_limit_of_the_run_cuts(told: Any, model: str) -> None:
+def test_what_names_no_action_is_refused_once_and_then_penalised(told: Any, model: str) -> None:
     one = told["rollouts"][model]
-    assert (one["ok"], one["stop"], one["rewards"]) == (True, "max_turns", {"value": 0.0})
-    assert (one["metrics"]["refused"], one["metrics"]["finished"]) == (4.0, 0.0)
+    assert (one["ok"], one["stop"], one["rewards"]) == (True, "agent_completed", {"value": 0.0})
+    assert (one["metrics"]["refused"], one["metrics"]["finished"]) == (2.0, 0.0)
+    assert (one["metrics"]["own_share"], one["metrics"]["penalised"]) == (0.0, 1.0)
 
 
 def test_the_worlds_cap_on_steps_ends_an_episode(told: Any) -> None:
@@ -183,15 +184,15 @@ def test_a_watched_run_keeps_every_word(told: Any) -> None:
         ["user"], ["user", "assistant", "tool"],
     ]  # fmt: skip
     assert {one["reply"]["model"] for one in rote} == {"rote"}
-    assert [one["reply"]["content"] for one in silent] == [""] * 4
+    assert [one["reply"]["content"] for one in silent] == [""] * 2
     assert len(broken) == 1 and len(again) == 3
 
 
-def test_in_a_run_a_limit_cuts_and_a_failure_has_no_verdict(told: Any) -> None:
+def test_in_a_run_silence_is_penalised_and_a_failure_has_no_verdict(told: Any) -> None:
     found = asyncio.run(recorded(told["folder"] / "watched"))
     assert [(one.reason, one.score) for one in found] == [
         ("finished", 1.0),
-        ("step_cap", None),
+        ("policy_error", None),
         ("environment_error", None),
         ("finished", 1.0),
     ]

@@ -43,8 +43,9 @@ def test_trl_trains_on_the_tokens_of_a_rollout_function(told: Any) -> None:
     trained = told["rollouts"]
     assert trained["rewards"] == trained["said"] == [0.5, 0.5]
     assert trained["groups"] == [1, 1]
-    # what the engine wrote is trained on, token for token, and nothing else
-    assert sum(trained["masked"]) == trained["wrote"]
+    # what the engine wrote is trained on, token for token, and nothing else; in each of the two steps one
+    # answer was sent back, "Well." with the end of its turn
+    assert sum(trained["masked"]) == trained["wrote"] - 2 * 6
     assert trained["lengths"] == [tokens / 2 for tokens in trained["masked"]]
     assert trained["text"].count("ACTION: ") == 2
     assert trained["told"] == (

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
 from array import array
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
+from types import SimpleNamespace
 from typing import Any
 
 import gymnasium
@@ -24,9 +20,11 @@ from spectator.events import Event
 from spectator.journal.contract import EpisodeFilter, RecordedCall
 from spectator.journal.sql_journal import SqlJournal
 from spectator.llm.chat import ChatAnswer
+from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
 from spectator.training.trl import WorldRollouts, world_environment
+from tests.training.stand_ins import harness_sessions
 from tests.training.test_trl_rollouts import Letters, counted, engine, lost, prompts, trainer
 
 SAID = "{} because it is due. " + '{{"tool": "say", "arguments": {{"text": "ACTION: {}"}}}}'
@@ -221,32 +219,9 @@ def test_words_that_are_hard_to_write_are_kept_or_cut_in_the_event_alone(tmp_pat
     assert kept.replies()[0]["content"] == said.replace("\ud800", "?").strip() or "half a pair" in said
 
 
-@dataclass
-class ToolResult:
-    data: Any
-    done: bool
-    metadata: Mapping[str, Any]
-    error: str | None
-
-
 @pytest.fixture
-def sessions(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module of the harness, where need be on stand-ins for OpenEnv's own classes."""
-    if find_spec("openenv") is None:
-        names = ("openenv", "openenv.core", "openenv.core.env_server", "openenv.core.env_server.mcp_types",
-                 "openenv.core.harness")  # fmt: skip
-        modules = {name: ModuleType(name) for name in names}
-        modules["openenv.core.env_server.mcp_types"].__dict__["Tool"] = SimpleNamespace
-        modules["openenv.core.harness"].__dict__.update(
-            ResourceSession=object,
-            ResourceSessionFactory=object,
-            ToolResult=ToolResult,
-            VerifyResult=SimpleNamespace,
-        )
-        for name, module in modules.items():
-            monkeypatch.setitem(sys.modules, name, module)
-    monkeypatch.delitem(sys.modules, "spectator.training.openenv_session", raising=False)
-    return import_module("spectator.training.openenv_session")
+def sessions() -> Any:
+    return harness_sessions()
 
 
 def harnessed(session: Any, *answers: tuple[str, Sequence[int]]) -> None:
@@ -304,7 +279,9 @@ def test_last_words_that_no_action_carries_out_are_kept_with_the_end(sessions: A
         harnessed(session, ("I count.", [1]), ("I give up.", []))
     kept = Kept(tmp_path)
     assert [one["content"] for one in kept.replies()] == ["I count.", "I give up."]
-    assert kept.events[-1].data["reason"] == "step_cap"
+    end = kept.events[-1].data
+    assert (end["reason"], end["penalty"]) == ("policy_error", 0.0)
+    assert end["own_decisions"] == {"asked": 2, "own": 1, "refused": 1}
     assert [row["reply"]["content"] for row in kept.exported("messages")] == ["I count.", "I give up."]
 
 
@@ -329,3 +306,26 @@ def test_what_is_not_recorded_costs_no_call() -> None:
     episode.open_with([{"role": "user", "content": "Play."}])
     episode.answer(saying(1))
     assert episode.value == 1.0
+
+
+@pytest.mark.parametrize("rule", ["penalize", "mask", "end"])
+def test_a_rollouts_mask_is_that_of_the_export_of_its_record(tmp_path: Path, rule: Any) -> None:
+    invalid = InvalidAnswers(on_invalid=rule, invalid_reward=-1.0)
+    for name, answers in (("whole", (lost, counted, lost, counted)), ("failed", (counted, lost, lost))):
+        with RecordedRun(tmp_path / name) as run:
+            rollouts = WorldRollouts(
+                "counting", {"turns": 2}, sample=engine(*answers), run=run, invalid=invalid
+            )
+            made = rollouts(prompts(rollouts, 1), trainer(room=5000))
+        (row,) = Kept(tmp_path / name).exported("tokens")
+        prompt, completion = made["prompt_ids"][0], made["completion_ids"][0]
+        assert row["reward"] == made["environments"][0].value
+        if row["reward"] is None:  # TRL leaves such a rollout out
+            assert not any(row["loss_mask"])
+            continue
+        assert row["token_ids"] == prompt + completion
+        assert row["loss_mask"] == [0] * len(prompt) + made["env_mask"][0]
+        trained = "".join(
+            chr(one or 124) for one, of in zip(completion, made["env_mask"][0], strict=True) if of
+        )
+        assert trained == (counted(1) + counted(2) if name == "whole" else counted(1) + lost(0))

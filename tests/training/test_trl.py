@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from spectator.errors import InvalidRequest
+from spectator.policies.invalid_answers import InvalidAnswers
+from spectator.training.text_episode import CALL_A_TOOL
 from spectator.training.trl import (
     WorldEnvironment,
     part_reward,
@@ -42,8 +44,8 @@ def test_an_episode_is_played_by_its_methods_and_its_reward_is_the_score() -> No
     prompt = environment.reset(seed=1, prompt="not an option")
     assert "Say the next integer" in prompt
     assert environment.say("ACTION: 1") == "Changed:\nturn: 1\nnext: 2"
-    assert (environment.get_reward(), environment.finished) == (0.5, False)
-    assert "action.text" in environment.say(text="two")
+    assert (environment.value, environment.penalised, environment.finished) == (0.0, True, False)
+    assert "text: must match" in environment.say(text="two")
     environment.say(text="ACTION: 2")
     assert (environment.get_reward(), environment.finished) == (1.0, True)
     with pytest.raises(ValueError, match="over"):
@@ -61,7 +63,7 @@ def test_columns_of_the_data_set_are_options_and_seeds() -> None:
     assert "Changed:" in environment.call_toss() or "Refused" in environment.call_toss()
 
 
-def test_reward_functions_tell_a_cut_from_an_end() -> None:
+def test_a_rollout_that_trl_ends_early_has_ended_at_an_answer_that_was_not_an_action() -> None:
     kind = world_environment("counting", {"turns": 2})
     cut: Any
     whole: Any
@@ -70,10 +72,32 @@ def test_reward_functions_tell_a_cut_from_an_end() -> None:
         one.reset(seed=1)
         one.say(text="ACTION: 1")
     whole.say(text="ACTION: 2")
-    assert value_reward([cut, whole], prompts=[]) == [0.5, 1.0]
-    assert score_reward([cut, whole]) == [None, 1.0]
-    assert part_reward("said")([cut, whole]) == [0.5, 1.0]
-    assert part_reward("absent")([cut]) == [None]
+    for _ in range(2):  # before and after the environment's own reward
+        assert value_reward([cut, whole], prompts=[]) == [0.0, 1.0]
+        assert score_reward([cut, whole]) == [None, 1.0]
+        assert part_reward("said")([cut, whole]) == [0.0, 1.0]
+        assert part_reward("absent")([cut, whole]) == [None, None]
+        assert [one.penalised for one in (cut, whole)] == [True, False]
+        assert [one.get_reward() for one in (cut, whole)] == [0.0, 1.0]
+    with pytest.raises(ValueError, match="over"):
+        cut.say("ACTION: 2")
+
+
+@pytest.mark.parametrize(("rule", "reward"), [("penalize", -0.5), ("mask", None), ("end", None)])
+def test_the_environment_takes_the_rule_for_answers_that_are_not_actions(
+    rule: Any, reward: float | None
+) -> None:
+    invalid = InvalidAnswers(on_invalid=rule, invalid_reward=-0.5, invalid_retries=2)
+    environment: Any = world_environment("counting", {"turns": 2}, invalid=invalid)()
+    environment.reset(seed=1)
+    for _ in range(3):
+        assert environment.say(text=5).endswith(CALL_A_TOOL)
+    with pytest.raises(ValueError, match="over"):
+        environment.say(text="ACTION: 1")
+    assert value_reward([environment]) == part_reward("correct")([environment]) == [reward]
+    assert (environment.get_reward(), environment.penalised) == (reward, rule == "penalize")
+    with pytest.raises(InvalidRequest, match="on_invalid: must be penalize, mask or end"):
+        world_environment("counting", invalid=InvalidAnswers(on_invalid="fallback"))
 
 
 def test_an_unknown_world_or_option_is_refused_by_name() -> None:

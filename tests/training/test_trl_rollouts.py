@@ -111,12 +111,14 @@ def test_rollouts_of_a_batch_end_each_for_itself() -> None:
 def test_a_rollout_without_room_for_another_answer_is_cut_and_worth_what_it_came_to() -> None:
     rollouts = WorldRollouts("counting", {"turns": 2}, sample=engine(counted, counted))
     one = len(counted(1))
-    for room in (one, one + 20, one + 70):
+    for room, value in ((one, 0.5), (one + 20, 0.5), (one + 70, 0.0)):
         made = rollouts(prompts(rollouts, 1), trainer(room=room))
         assert len(made["completion_ids"][0]) <= room
         assert made["env_mask"][0][-1] == 1
         told = made["environments"]
-        assert (told[0].finished, value_reward(told), score_reward(told)) == (False, [0.5], [None])
+        assert (told[0].finished, value_reward(told), score_reward(told)) == (False, [value], [None])
+        # in the third, an answer is cut, as by a limit of its own
+        assert (told[0].penalised, told[0].own_share) == ((False, 1.0) if value else (True, 0.5))
 
 
 def test_an_answer_that_was_cut_is_closed_with_a_token_of_the_world() -> None:
@@ -124,7 +126,8 @@ def test_an_answer_that_was_cut_is_closed_with_a_token_of_the_world() -> None:
     made = rollouts(prompts(rollouts, 1), trainer(room=900))
     text = Letters().decode(made["completion_ids"][0])
     assert text.startswith("Wel|\n<user>That cannot be carried out")
-    assert made["env_mask"][0][:4] == [1, 1, 1, 0]
+    assert made["env_mask"][0][:4] == [0, 0, 0, 0], "an answer that was sent back"
+    assert made["env_mask"][0][-4:] == [0, 1, 1, 1], "the answer that was penalised"
     assert made["environments"][0].refused == made["environments"][0].answers == 2
     assert (made["environments"][0].value, made["environments"][0].penalised) == (0.0, True)
 

@@ -70,11 +70,11 @@ def watch(serving: Serving, open_page: Opener, trainer: subprocess.Popen[bytes])
     ]
     for page in groups:
         expect(page.locator(".sibling")).to_have_count(SIZE)
-        expect(page.locator("#figures")).to_contain_text(f"{SIZE} of {SIZE} over")
+        expect(page.locator("#figures")).to_contain_text(f"{SIZE} of {SIZE} finished")
         no_wider_than_the_screen(page)
     assert trainer.poll() is None, "it was over before anybody could watch it"
     assert trainer.wait(TRAINING_S) == 0
     for page in runs:
-        expect(page.locator("#figures")).to_contain_text(f"{GROUPS * SIZE} episodes over")
+        expect(page.locator("#figures")).to_contain_text(f"{GROUPS * SIZE} episodes finished")
         expect(page.locator(".group")).to_have_count(GROUPS)
         no_wider_than_the_screen(page)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from spectator.environments.contract import Environment
 from spectator.environments.counting.world import CountingEnvironment
 from spectator.environments.world import World
 from spectator.episodes import decisions
@@ -574,7 +575,7 @@ def test_cancelled_while_the_end_is_told_the_end_is_told_once() -> None:
     assert asyncio.run(scenario()).end["reason"] == "finished"
 
 
-class ClosesSlowly(ThreadStepper[CountingEnvironment]):
+class ClosesSlowly(ThreadStepper[Environment]):
     """Its environment is let go once that is allowed."""
 
     def __init__(self, world: World, journal: RecordingJournal, allowed: asyncio.Event) -> None:

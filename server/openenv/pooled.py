@@ -23,7 +23,7 @@ from spectator.events import encode_json
 from spectator.llm.chat import Message
 from spectator.llm.tool_calls import CallRejected
 from spectator.observations import Observation, Refusal
-from spectator.policies.prompts import as_json, correction, instructions, question, situation
+from spectator.policies.prompts import as_json, correction, form_of, instructions, question, situation
 from spectator.policies.turns import History, TokenEstimate, Turn, action_in
 
 from ..security import faults
@@ -121,7 +121,7 @@ class PooledEnvironment:
             try:
                 action = action_in(said, self._briefing, before)
             except CallRejected as error:
-                self._remember(before, said, correction(str(error)))
+                self._remember(before, said, correction(str(error), form_of(self._briefing, "json", 1)))
                 return _result(0.0, False, None, {"refused": str(error)})
         else:
             action = {}  # the session raises NoEpisode

@@ -7,8 +7,7 @@ import logging
 import threading
 from collections import Counter
 from collections.abc import Coroutine, Sequence
-from concurrent.futures import Future
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -34,15 +33,38 @@ from spectator.runs.run_folder import JOURNAL
 logger = logging.getLogger(__name__)
 
 MAX_WAITING: Final = 1000
-"""Maximum number of unrecorded turns; a trainer that plays faster has to wait."""
+"""Maximum number of unrecorded answers; a trainer that plays faster has to wait."""
+
+BATCH: Final = 100
+"""Number of waiting answers, of all episodes, that are committed at once."""
+
+BATCH_S: Final = 0.1
+"""How long an answer waits for others to be committed with, seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingTurns:
+    """Turns of an episode that wait to be recorded.
+
+    Args:
+        episode: The episode.
+        turns: The turns, and the end if they include it.
+        unused: Model calls behind the end that led to no action.
+    """
+
+    episode: RecordedEpisode
+    turns: RecordedTurns
+    unused: Sequence[ModelCall] = ()
 
 
 class RecordedRun:
     """The folder of a training run, which a server shows live at ``/rollouts``.
 
-    A separate thread records the episodes, so that the trainer does not wait for the disk. If an episode
-    cannot be recorded, it continues and a warning is logged. Episodes of a killed process are ended as
-    ``interrupted`` when the folder is opened again.
+    A separate thread records the episodes, so that the trainer does not wait for the disk. It commits answers
+    together: after :data:`BATCH_S` seconds, after :data:`BATCH` answers, at the end of an episode, and at
+    :meth:`flush` and :meth:`close`. If the process is killed, answers since the last commit are lost; its open
+    episodes are ended as ``interrupted`` when the folder is opened again. If an episode cannot be recorded,
+    it continues and a warning is logged.
 
     Args:
         folder: Folder of the run; created if missing. A server shows the runs in its ``SPECTATOR_RUNS_DIR``.
@@ -89,6 +111,10 @@ class RecordedRun:
         self._groups: dict[int, str] = {}
         self._numbered = 0
         self._slots = threading.BoundedSemaphore(MAX_WAITING)
+        self._waiting_lock = threading.Lock()
+        self._waiting: list[WaitingTurns] = []
+        self._order = asyncio.Lock()
+        self._timer: asyncio.Task[None] | None = None  # until the waiting turns are committed
         self._playing: set[RecordedEpisode] = set()
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="recorded-run", daemon=True)
@@ -122,14 +148,17 @@ class RecordedRun:
         episode.take(RecordedTurns([(0, [core_fact(plan.started())])], [()]))
         return episode
 
+    def flush(self) -> None:
+        """Wait until all answers so far are recorded; call it before you read the run in this process."""
+        self._wait(self._record_waiting())
+
     def close(self) -> None:
         """End open episodes as cut short and close the folder. Safe to call twice."""
         if not self._thread.is_alive():
             return
         for episode in tuple(self._playing):
             episode.leave("the run was closed")
-        for _ in range(MAX_WAITING):
-            self._slots.acquire()
+        self.flush()
         self._wait(self._journal.aclose())
         self._stop()
 
@@ -145,19 +174,47 @@ class RecordedRun:
         """Return itself: Gymnasium copies an environment's arguments."""
         return self
 
-    def submit(self, recording: Coroutine[Any, Any, None]) -> None:
-        """Schedule the recording of a part of an episode."""
+    def submit(self, waiting: WaitingTurns) -> None:
+        """Schedule the recording of a part of an episode; its end is recorded at once."""
         self._slots.acquire()
-        asyncio.run_coroutine_threadsafe(recording, self._loop).add_done_callback(self._on_done)
+        with self._waiting_lock:
+            self._waiting.append(waiting)
+            count = len(self._waiting)
+        if waiting.turns.ended is not None or count == BATCH:
+            asyncio.run_coroutine_threadsafe(self._record_waiting(), self._loop)
+        elif count == 1:
+            self._loop.call_soon_threadsafe(self._begin_batch)
 
     def forget(self, episode: RecordedEpisode) -> None:
         """Remove an ended episode from the open ones."""
         self._playing.discard(episode)
 
-    def _on_done(self, done: Future[None]) -> None:
-        self._slots.release()
-        if (error := done.exception()) is not None:
-            logger.error("a part of an episode is not recorded", exc_info=error)
+    def _begin_batch(self) -> None:
+        if self._timer is None and self._waiting:
+            self._timer = self._loop.create_task(self._end_batch())
+
+    async def _end_batch(self) -> None:
+        await self._clock.sleep(BATCH_S)
+        self._timer = None
+        await self._record_waiting()
+
+    async def _record_waiting(self) -> None:
+        """Record the waiting turns, all episodes in one commit if possible."""
+        timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+        async with self._order:
+            with self._waiting_lock:
+                batch, self._waiting = self._waiting, []
+            by_episode: dict[RecordedEpisode, list[WaitingTurns]] = {}
+            for one in batch:
+                by_episode.setdefault(one.episode, []).append(one)
+            recordings = [episode.record(waiting) for episode, waiting in by_episode.items()]
+            for error in await asyncio.gather(*recordings, return_exceptions=True):
+                if error is not None:
+                    logger.error("a part of an episode is not recorded", exc_info=error)
+            for _ in batch:
+                self._slots.release()
 
     def _group_of(self, seed: int) -> str:
         """Return the group of the seed's next episode: one that is not full, or a new one."""
@@ -195,7 +252,7 @@ class RecordedEpisode:
         self._stream = stream
         self._profile = plan.profile
         self._agent = plan.agent
-        self._order = asyncio.Lock()
+        self._unrecorded = False
         self._turn = 0
         self._total = self._value = 0.0
         self._over = False
@@ -215,7 +272,7 @@ class RecordedEpisode:
         self._value = value
         if turns.ended is not None:
             self._finish()
-        self._run.submit(self._record(turns))
+        self._run.submit(WaitingTurns(self, turns))
 
     def leave(self, detail: str, unused: Decision | None = None) -> None:
         """Record an end as cut short, with the value so far.
@@ -276,25 +333,39 @@ class RecordedEpisode:
             asked = {name: fact.data[name] for name in Undecided.model_fields}
             ended = ended.model_copy(update={"undecided": Undecided.model_validate(asked)})
         calls = () if unused is None else unused.calls
-        self._run.submit(self._record(RecordedTurns(ended=ended), calls))
+        self._run.submit(WaitingTurns(self, RecordedTurns(ended=ended), calls))
 
     def _finish(self) -> None:
         self._over = True
         self._run.forget(self)
 
-    async def _record(self, turns: RecordedTurns, unused: Sequence[ModelCall] = ()) -> None:
-        async with self._order:
+    async def record(self, waiting: Sequence[WaitingTurns]) -> None:
+        """Record turns in one commit, on the run's thread; after a failure, nothing more.
+
+        Args:
+            waiting: The turns, in order.
+        """
+        if self._unrecorded:
+            return
+        try:
             try:
-                for turn, facts, attached in turns.turns():
-                    await self._stream.emit_steps([(turn, facts)], attachments=attached)
-                if (ended := turns.ended) is not None:
-                    if self.own is not None:
-                        ended = ended.model_copy(update={"own_decisions": OwnDecisions(**asdict(self.own))})
-                    attached = Attachments([unused] if unused else (), turns.truth)
-                    await self._stream.emit(ended.turns, [core_fact(ended)], attachments=attached)
-            except EpisodeError as error:
-                self._finish()
-                logger.warning("the rest of episode %s is not recorded: %s", self.episode_id, error)
+                for one in waiting:
+                    await self._emit(one.turns, one.unused)
+            finally:
+                await self._stream.settle()
+        except EpisodeError as error:
+            self._unrecorded = True
+            self._finish()
+            logger.warning("the rest of episode %s is not recorded: %s", self.episode_id, error)
+
+    async def _emit(self, turns: RecordedTurns, unused: Sequence[ModelCall]) -> None:
+        for turn, facts, attached in turns.turns():
+            await self._stream.emit_steps([(turn, facts)], attachments=attached)
+        if (ended := turns.ended) is not None:
+            if self.own is not None:
+                ended = ended.model_copy(update={"own_decisions": OwnDecisions(**asdict(self.own))})
+            attached = Attachments([unused] if unused else (), turns.truth)
+            await self._stream.emit(ended.turns, [core_fact(ended)], attachments=attached)
 
 
 def _not_built(seed: int) -> Policy:

@@ -9,6 +9,7 @@ threads, and wall time. The recorder of ``watch`` is another process; that of ``
 from __future__ import annotations
 
 import json
+import logging
 import statistics
 import time
 from collections.abc import Callable, Iterable
@@ -133,15 +134,46 @@ def _of_a_trainer(folder: Path) -> Iterable[Figure]:
         yield Figure(f"CPU that run= adds to {name}", f"{spread(added)} us", "-", f"{alone_us:.0f} us")
 
 
+class RecorderWarnings(logging.Handler):
+    """Keeps the messages that ``watch`` logs, such as that its recorder is too slow."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+        self.messages: list[str] = []
+        """The messages since the last figures."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Keep a message."""
+        self.messages.append(record.getMessage())
+
+    def figures(self, of: str) -> Iterable[Figure]:
+        """Yield a row for each message about ``of``, whose figures are of an incomplete record."""
+        for message in self.messages:
+            yield Figure(f"incomplete: {of}", message, "-", "-")
+        self.messages.clear()
+
+
 def measure() -> Iterable[Figure]:
-    """Measure the cost of a recorded step, and of a recorded answer."""
-    with TemporaryDirectory(prefix="spectator-") as kept:
-        began = time.perf_counter()
-        with watch(Path(kept, "open")):
-            opened_s = time.perf_counter() - began
-        real = _rounds(Path(kept, "work"), 2_000, WORK)
-        empty = _rounds(Path(kept, "empty"), 400, 1)
-        trainer = [*_of_a_trainer(Path(kept))]
+    """Measure the cost of a recorded step, and of a recorded answer; each figure once it is known."""
+    warnings = RecorderWarnings()
+    log = logging.getLogger("spectator.watchable")
+    log.addHandler(warnings)
+    try:
+        # A recorder that is too slow may still write when its folder is removed.
+        with TemporaryDirectory(prefix="spectator-", ignore_cleanup_errors=True) as kept:
+            yield from _of_a_loop(Path(kept), warnings)
+            yield from _of_a_trainer(Path(kept))
+    finally:
+        log.removeHandler(warnings)
+
+
+def _of_a_loop(folder: Path, warnings: RecorderWarnings) -> Iterable[Figure]:
+    """Measure what ``watch`` costs a step."""
+    began = time.perf_counter()
+    with watch(folder / "open"):
+        opened_s = time.perf_counter() - began
+    yield Figure("to open a run, on the clock", f"{opened_s:.1f} s", "-", "-")
+    real = _rounds(folder / "work", 2_000, WORK)
     bare_us = statistics.median(alone.cpu_us for alone, _ in real)
     name = "CPU of a step of a loop that is recorded, over the same by itself"
     yield Figure(
@@ -154,8 +186,9 @@ def measure() -> Iterable[Figure]:
         "-",
         f"{wall_us:.0f} us",
     )
+    yield from warnings.figures("the loop whose step works for a millisecond")
+    empty = _rounds(folder / "empty", 400, 1)
     added = [watched.cpu_us - alone.cpu_us for alone, watched in empty]
     empty_us = statistics.median(alone.cpu_us for alone, _ in empty)
     yield Figure("CPU that a recorded step adds", f"{spread(added)} us", "-", f"{empty_us:.1f} us")
-    yield Figure("to open a run, on the clock", f"{opened_s:.1f} s", "-", "-")
-    yield from trainer
+    yield from warnings.figures("the loop whose step takes no time")

@@ -20,7 +20,7 @@ from spectator.episodes.derived_stream import Stream, open_stream
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.steps import checked_decision, cut_short, with_total
 from spectator.episodes.stream import RecordedTurns
-from spectator.errors import EpisodeError, FailureClass
+from spectator.errors import ConfigurationError, EpisodeError, FailureClass
 from spectator.events import EpisodeEnded, OwnDecisions, Undecided, core_fact
 from spectator.journal.contract import Attachments
 from spectator.journal.outline import OwnCount
@@ -134,7 +134,12 @@ class RecordedRun:
 
         Args:
             plan: The plan; captain, run and group are set here.
+
+        Raises:
+            ConfigurationError: The run is closed.
         """
+        if not self._thread.is_alive():
+            raise ConfigurationError(f"the run {self.name} is closed; open its folder again to record in it")
         group = self._group_of(plan.seed) if self._group_size > 1 else None
         plan = replace(
             plan, captain=self._captain, run_id=self.name, group_id=group, attempt=1, view="derived"
@@ -149,8 +154,12 @@ class RecordedRun:
         return episode
 
     def flush(self) -> None:
-        """Wait until all answers so far are recorded; call it before you read the run in this process."""
-        self._wait(self._record_waiting())
+        """Wait until all answers so far are recorded; call it before something reads the run.
+
+        Does nothing if the run is closed.
+        """
+        if self._thread.is_alive():
+            self._wait(self._record_waiting())
 
     def close(self) -> None:
         """End open episodes as cut short and close the folder. Safe to call twice."""

@@ -6,6 +6,8 @@ import asyncio
 import logging
 import subprocess
 import sys
+import threading
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -13,14 +15,17 @@ from typing import Any
 import gymnasium
 import pytest
 
+from spectator.clock import SystemClock
 from spectator.episodes.replayer import verify
 from spectator.errors import ConfigurationError, JournalError, reward_of_end
+from spectator.events import RecordedEvent
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.policy import ScriptedPolicy
-from spectator.training.recorded_run import RecordedRun
+from spectator.training.recorded_run import BATCH_S, RecordedRun
 from spectator.training.text_episode import TextEpisode
 from spectator.training.trl import world_environment
+from tests.fakes import until
 
 pytestmark = pytest.mark.anyio
 
@@ -37,6 +42,41 @@ async def recorded(folder: Path) -> list[EpisodeSummary]:
     found = await journal.episodes(EpisodeFilter(limit=1000))
     await journal.aclose()
     return sorted(found, key=lambda one: one.started_at)
+
+
+class HeldClock(SystemClock):
+    """A clock whose sleeps end only when a test lets them, from any thread."""
+
+    def __init__(self) -> None:
+        self.asked: list[float] = []
+        self._sleeping: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
+
+    async def sleep(self, seconds: float) -> None:  # type: ignore[override]
+        self.asked.append(seconds)
+        over = asyncio.Event()
+        self._sleeping.append((asyncio.get_running_loop(), over))
+        await over.wait()
+
+    def end_sleep(self) -> None:
+        loop, over = self._sleeping.pop()
+        loop.call_soon_threadsafe(over.set)
+
+
+async def said_in(folder: Path) -> list[int]:
+    """How many answers of each episode are recorded, the largest number first."""
+    journal = await SqlJournal.open(f"sqlite:///{folder / 'journal.db'}", writable=False)
+    counts = []
+    for one in await journal.episodes(EpisodeFilter(limit=1000)):
+        types = [each.type for each in await journal.read(one.episode_id)]
+        counts.append(types.count("decision.made"))
+    await journal.aclose()
+    return sorted(counts, reverse=True)
+
+
+async def wait_for(folder: Path, counts: Sequence[int]) -> None:
+    async with asyncio.timeout(20):
+        while await said_in(folder) != list(counts):
+            pass
 
 
 async def test_episodes_of_one_seed_are_groups_with_their_rewards(tmp_path: Path) -> None:
@@ -213,3 +253,148 @@ def test_what_cannot_be_a_run_is_refused(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         RecordedRun(tmp_path / "file")
     assert (tmp_path / "file").read_text() == "mine"
+
+
+@pytest.fixture
+def appends(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The number of events of each append to a journal."""
+    sizes: list[int] = []
+    append = SqlJournal.append
+
+    async def counted(self: SqlJournal, events: Sequence[RecordedEvent], **more: Any) -> None:
+        sizes.append(len(events))
+        await append(self, events, **more)
+
+    monkeypatch.setattr(SqlJournal, "append", counted)
+    return sizes
+
+
+async def test_answers_are_recorded_together_once_their_time_is_over(
+    tmp_path: Path, appends: list[int]
+) -> None:
+    clock = HeldClock()
+    with RecordedRun(tmp_path, clock=clock) as run:
+        several = [TextEpisode("counting", {"turns": 50}, run=run) for _ in range(2)]
+        for count_to, episode in enumerate(several, 3):
+            count(episode, 1, count_to)
+        await until(lambda: bool(clock.asked))
+        assert await said_in(tmp_path) == [] == appends
+        clock.end_sleep()
+        await wait_for(tmp_path, [4, 3])
+        assert len(appends) == 2, "one for each episode"
+        several[0].use("say", {"text": "ACTION: 4"})
+        await until(lambda: len(clock.asked) == 2)
+        assert await said_in(tmp_path) == [4, 3]
+        clock.end_sleep()
+        await wait_for(tmp_path, [4, 4])
+    assert clock.asked == [BATCH_S] * 2
+    assert len(appends) == 5, "and the two ends"
+
+
+async def test_a_full_batch_is_recorded_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spectator.training.recorded_run.BATCH", 3)
+    with RecordedRun(tmp_path, clock=HeldClock()) as run:
+        count(TextEpisode("counting", {"turns": 50}, run=run), 1, 2)
+        await wait_for(tmp_path, [2])
+
+
+async def test_an_end_is_recorded_at_once_with_all_before_it(tmp_path: Path, appends: list[int]) -> None:
+    with RecordedRun(tmp_path, clock=HeldClock()) as run:
+        open_one, ended, left = (TextEpisode("counting", {"turns": 5}, run=run) for _ in range(3))
+        count(open_one, 1, 2)
+        count(ended, 2, 5)
+        await wait_for(tmp_path, [5, 2])
+        count(left, 3, 3)
+        left.close()
+        await wait_for(tmp_path, [5, 3, 2])
+        assert len(appends) == 3
+
+
+async def test_a_flush_records_what_waits(tmp_path: Path) -> None:
+    with RecordedRun(tmp_path, clock=HeldClock()) as run:
+        count(TextEpisode("counting", {"turns": 5}, run=run), 1, 3)
+        run.flush()
+        assert await said_in(tmp_path) == [3]
+        run.flush()
+    run.flush()
+
+
+async def test_a_close_records_what_waits(tmp_path: Path) -> None:
+    with RecordedRun(tmp_path, clock=HeldClock()) as run:
+        episode = TextEpisode("counting", {"turns": 5}, run=run)
+        count(episode, 1, 3)
+    assert await said_in(tmp_path) == [3]
+    with pytest.raises(ConfigurationError, match="is closed; open its folder again"):
+        episode.reset(seed=2)
+
+
+async def test_the_trainer_does_not_wait_for_a_slow_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ready = threading.Event()
+    append = SqlJournal.append
+
+    async def slow(self: SqlJournal, *given: Any, **more: Any) -> None:
+        await asyncio.to_thread(ready.wait)
+        await append(self, *given, **more)
+
+    monkeypatch.setattr(SqlJournal, "append", slow)
+    with RecordedRun(tmp_path) as run:
+        episode = TextEpisode("counting", {"turns": 5}, run=run)
+        for seed in range(3):
+            count(episode, seed, 5)
+        assert await said_in(tmp_path) == []
+        ready.set()
+    assert await said_in(tmp_path) == [5] * 3
+
+
+async def test_a_full_disk_loses_nothing_that_was_recorded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(*_: Any, **__: Any) -> None:
+        raise JournalError("no space left")
+
+    with RecordedRun(tmp_path, clock=HeldClock()) as run, caplog.at_level(logging.WARNING):
+        episode = TextEpisode("counting", {"turns": 9}, run=run)
+        count(episode, 1, 3)
+        run.flush()
+        with monkeypatch.context() as full:
+            full.setattr(SqlJournal, "append", fail)
+            episode.use("say", {"text": "ACTION: 4"})
+            run.flush()
+        episode.use("say", {"text": "ACTION: 5"})
+        run.flush()
+        assert await said_in(tmp_path) == [3], "there is no gap"
+        count(episode, 2, 9)
+    assert [one.message.partition(" is not recorded: ")[2] for one in caplog.records] == ["no space left"]
+    assert await said_in(tmp_path) == [9, 3]
+    journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}", writable=False)
+    (whole,) = [one for one in await recorded(tmp_path) if one.reason == "finished"]
+    assert await verify(journal.stream(whole.episode_id)) == []
+    await journal.aclose()
+
+
+async def test_a_killed_trainer_loses_at_most_its_last_batch(tmp_path: Path) -> None:
+    script = (
+        "import sys\n"
+        "from spectator.training.recorded_run import RecordedRun\n"
+        "from spectator.training.text_episode import TextEpisode\n"
+        "from tests.training.test_recorded_run import HeldClock, count\n"
+        "run = RecordedRun(sys.argv[1], clock=HeldClock())\n"
+        "episode = TextEpisode('counting', {'turns': 9}, run=run)\n"
+        "count(episode, 1, 3)\n"
+        "run.flush()\n"
+        "episode.use('say', {'text': 'ACTION: 4'})\n"
+        "print(flush=True)\n"
+        "sys.stdin.read()\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as trainer:
+        assert trainer.stdout is not None
+        assert await asyncio.to_thread(trainer.stdout.readline) == b"\n"
+        trainer.kill()
+    RecordedRun(tmp_path).close()
+    (one,) = await recorded(tmp_path)
+    assert (one.reason, one.score) == ("interrupted", None)
+    assert await said_in(tmp_path) == [3]

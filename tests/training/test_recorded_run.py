@@ -310,7 +310,15 @@ async def test_an_end_is_recorded_at_once_with_all_before_it(tmp_path: Path, app
         assert len(appends) == 3
 
 
-async def test_a_flush_records_what_waits(tmp_path: Path) -> None:
+async def test_a_flush_records_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    append = SqlJournal.append
+
+    async def slow(self: SqlJournal, *given: Any, **more: Any) -> None:
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        await append(self, *given, **more)
+
+    monkeypatch.setattr(SqlJournal, "append", slow)
     with RecordedRun(tmp_path, clock=HeldClock()) as run:
         count(TextEpisode("counting", {"turns": 5}, run=run), 1, 3)
         run.flush()
@@ -351,20 +359,31 @@ async def test_the_trainer_does_not_wait_for_a_slow_disk(
 async def test_a_full_disk_loses_nothing_that_was_recorded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
+    begun, ready = threading.Event(), threading.Event()
+
     async def fail(*_: Any, **__: Any) -> None:
+        begun.set()
+        await asyncio.to_thread(ready.wait)
+        full.undo()
         raise JournalError("no space left")
 
-    with RecordedRun(tmp_path, clock=HeldClock()) as run, caplog.at_level(logging.WARNING):
+    clock = HeldClock()
+    with RecordedRun(tmp_path, clock=clock) as run, caplog.at_level(logging.WARNING):
         episode = TextEpisode("counting", {"turns": 9}, run=run)
         count(episode, 1, 3)
         run.flush()
         with monkeypatch.context() as full:
             full.setattr(SqlJournal, "append", fail)
             episode.use("say", {"text": "ACTION: 4"})
+            await until(lambda: len(clock.asked) == 2)
+            clock.end_sleep()
+            await asyncio.to_thread(begun.wait)
+            episode.use("say", {"text": "ACTION: 5"})  # taken before the failure is known
+            ready.set()
             run.flush()
-        episode.use("say", {"text": "ACTION: 5"})
+        episode.use("say", {"text": "ACTION: 6"})
         run.flush()
-        assert await said_in(tmp_path) == [3], "there is no gap"
+        assert await said_in(tmp_path) == [3], "nothing after the failure"
         count(episode, 2, 9)
     assert [one.message.partition(" is not recorded: ")[2] for one in caplog.records] == ["no space left"]
     assert await said_in(tmp_path) == [9, 3]

@@ -62,9 +62,9 @@ class RecordedRun:
 
     A separate thread records the episodes, so that the trainer does not wait for the disk. It commits answers
     together: after :data:`BATCH_S` seconds, after :data:`BATCH` answers, at the end of an episode, and at
-    :meth:`flush` and :meth:`close`. If the process is killed, answers since the last commit are lost; its open
-    episodes are ended as ``interrupted`` when the folder is opened again. If an episode cannot be recorded,
-    it continues and a warning is logged.
+    :meth:`flush` and :meth:`close`. If the process is killed, answers since the last commit are lost, and its
+    open episodes are ended as ``interrupted`` when the folder is opened again. If an episode cannot be
+    recorded, it continues and a warning is logged.
 
     Args:
         folder: Folder of the run; created if missing. A server shows the runs in its ``SPECTATOR_RUNS_DIR``.

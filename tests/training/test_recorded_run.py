@@ -51,7 +51,7 @@ class HeldClock(SystemClock):
         self.asked: list[float] = []
         self._sleeping: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
-    async def sleep(self, seconds: float) -> None:  # type: ignore[override]
+    async def sleep(self, seconds: float) -> None:
         self.asked.append(seconds)
         over = asyncio.Event()
         self._sleeping.append((asyncio.get_running_loop(), over))
@@ -393,7 +393,7 @@ async def test_a_full_disk_loses_nothing_that_was_recorded(
     await journal.aclose()
 
 
-async def test_a_killed_trainer_loses_at_most_its_last_batch(tmp_path: Path) -> None:
+def test_a_killed_trainer_loses_at_most_its_last_batch(tmp_path: Path) -> None:
     script = (
         "import sys\n"
         "from spectator.training.recorded_run import RecordedRun\n"
@@ -411,9 +411,9 @@ async def test_a_killed_trainer_loses_at_most_its_last_batch(tmp_path: Path) -> 
         [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as trainer:
         assert trainer.stdout is not None
-        assert await asyncio.to_thread(trainer.stdout.readline) == b"\n"
+        assert trainer.stdout.readline() == b"\n"
         trainer.kill()
     RecordedRun(tmp_path).close()
-    (one,) = await recorded(tmp_path)
+    (one,) = asyncio.run(recorded(tmp_path))
     assert (one.reason, one.score) == ("interrupted", None)
-    assert await said_in(tmp_path) == [3]
+    assert asyncio.run(said_in(tmp_path)) == [3]

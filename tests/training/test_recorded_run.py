@@ -311,17 +311,19 @@ async def test_an_end_is_recorded_at_once_with_all_before_it(tmp_path: Path, app
 
 
 async def test_a_flush_records_what_waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    append = SqlJournal.append
+    append, appended = SqlJournal.append, threading.Event()
 
     async def slow(self: SqlJournal, *given: Any, **more: Any) -> None:
-        for _ in range(1000):
+        for _ in range(5000):
             await asyncio.sleep(0)
         await append(self, *given, **more)
+        appended.set()
 
     monkeypatch.setattr(SqlJournal, "append", slow)
     with RecordedRun(tmp_path, clock=HeldClock()) as run:
         count(TextEpisode("counting", {"turns": 5}, run=run), 1, 3)
         run.flush()
+        assert appended.is_set()
         assert await said_in(tmp_path) == [3]
         run.flush()
     run.flush()

@@ -132,6 +132,7 @@ class BoardMeasure(BaseModel):
     """A mean over episodes."""
 
     mean: float
+    error: float | None = Field(description="Standard error of the mean; null for one episode")
     episodes: int = Field(description="Number of episodes in which it was measured")
 
 
@@ -274,8 +275,8 @@ def _row(standing: CaptainStanding, services: Services) -> BoardRow:
         if edge is None
         else BoardEdge(value=edge.value, low=edge.low, high=edge.high, seeds=edge.n),
         measures={
-            name: BoardMeasure(mean=total / count, episodes=count)
-            for name, (total, count) in sums.totals.items()
+            name: BoardMeasure(mean=mean.value, error=mean.error, episodes=mean.n)
+            for name, mean in sums.means.items()
             if name != OUTCOME
         },
         against=[_against(name, one, services) for name, one in standing.against],
@@ -294,12 +295,18 @@ class BoardFigure:
     """A measure on the page.
 
     Args:
-        label: Its name for people.
-        shown: Its formatted value.
+        measure: What was measured.
+        found: Its mean.
     """
 
-    label: str
-    shown: str
+    measure: Measure
+    found: BoardMeasure
+
+    @property
+    def shown(self) -> str:
+        """The mean and its standard error, formatted."""
+        mean, error = self.measure.shown(self.found.mean), self.found.error
+        return mean if error is None else f"{mean} ± {self.measure.shown(error).lstrip('+')}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,7 +455,7 @@ def _world(name: str) -> tuple[str, Sequence[Measure]]:
 
 def _figures(row: BoardRow, measures: Sequence[Measure]) -> list[BoardFigure]:
     return [
-        BoardFigure(measure.label, measure.shown(found.mean))
+        BoardFigure(measure, found)
         for measure in measures
         if (found := row.measures.get(measure.name)) is not None
     ]

@@ -21,7 +21,7 @@ from spectator.evaluation.figures import (
     Reading,
     SeatFigures,
 )
-from spectator.evaluation.intervals import Interval, student_interval, wilson
+from spectator.evaluation.intervals import Interval, Mean, student_interval, wilson
 from spectator.journal.contract import EpisodeFilter, Journal
 
 RECENT: Final = 3
@@ -71,7 +71,7 @@ class Sums:
     wins: int = 0
     ties: int = 0
     losses: int = 0
-    totals: dict[str, tuple[float, int]] = field(default_factory=dict)
+    means: dict[str, Mean] = field(default_factory=dict)
     recent: deque[tuple[str, str]] = field(default_factory=lambda: deque(maxlen=RECENT))
     last: str = ""
     repeats: int = 0
@@ -95,12 +95,8 @@ class Sums:
 
     def mean(self, name: str) -> float | None:
         """Mean of a measure over the episodes in which it was measured."""
-        total, count = self.totals.get(name, (0.0, 0))
-        return total / count if count else None
-
-    def count(self, name: str) -> int:
-        """Episodes in which a measure was measured."""
-        return self.totals.get(name, (0.0, 0))[1]
+        found = self.means.get(name)
+        return None if found is None else found.value
 
     @property
     def share(self) -> Interval | None:
@@ -142,8 +138,7 @@ class Sums:
         if value is not None and other is not None:
             _add_to(self.edges, figures.seed, value - other)
         for name, value in seat.figures.items():
-            total, count = self.totals.get(name, (0.0, 0))
-            self.totals[name] = total + value, count + 1
+            self._add_mean(name, Mean(value))
 
     def merge(self, other: Sums) -> None:
         """Add all that ``other`` holds."""
@@ -165,10 +160,13 @@ class Sums:
             self.ties + other.ties,
             self.losses + other.losses,
         )
-        for name, (total, count) in other.totals.items():
-            mine = self.totals.get(name, (0.0, 0))
-            self.totals[name] = mine[0] + total, mine[1] + count
+        for name, mean in other.means.items():
+            self._add_mean(name, mean)
         self.recent = deque(sorted([*self.recent, *other.recent])[-RECENT:], maxlen=RECENT)
+
+    def _add_mean(self, name: str, mean: Mean) -> None:
+        known = self.means.get(name)
+        self.means[name] = mean if known is None else known.plus(mean)
 
 
 @dataclass(frozen=True, slots=True)

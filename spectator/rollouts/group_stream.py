@@ -32,7 +32,7 @@ from spectator.rollouts.fleet_plan import Deadlines, FleetPlan
 from spectator.rollouts.handlers import EpisodeHandler, NullHandler
 from spectator.rollouts.request import RolloutRequest
 from spectator.rollouts.served_policy import ServedPolicy
-from spectator.runs.run_plan import Attempt, Job, normalised
+from spectator.runs.run_plan import Attempt, GroupShares, Job, normalised, shares_of
 from spectator.steppers.local import OpenStepper, inline
 
 
@@ -175,20 +175,21 @@ class RolloutGroup:
     @property
     def own_share(self) -> float | None:
         """Share of the decisions that the model made itself; ``None`` if it was asked for none."""
-        asked = sum(one.own.asked for one in self.episodes)
-        return sum(one.own.own for one in self.episodes) / asked if asked else None
+        return self._shares.own
 
     @property
     def refused_share(self) -> float | None:
         """Share of the model's answers that were refused: of the wrong form, or not legal."""
-        refused = sum(one.own.refused for one in self.episodes)
-        answers = refused + sum(one.own.own for one in self.episodes)
-        return refused / answers if answers else None
+        return self._shares.refused
 
     @property
-    def cut_share(self) -> float:
+    def cut_share(self) -> float | None:
         """Share of the episodes that were cut off at the length of an answer or at the step cap."""
-        return sum(one.failure == "truncated" for one in self.episodes) / len(self.episodes)
+        return self._shares.cut
+
+    @property
+    def _shares(self) -> GroupShares:
+        return shares_of((one.own, one.failure) for one in self.episodes)
 
     async def tokens(self) -> AsyncIterator[dict[str, Any]]:
         """Yield the rows of the export ``tokens``, episode by episode.

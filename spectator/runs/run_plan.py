@@ -10,11 +10,11 @@ import hashlib
 import itertools
 import math
 import statistics
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from statistics import median
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal, NamedTuple, Self
 
 from ulid import ULID
 
@@ -30,6 +30,7 @@ from spectator.errors import (
 )
 from spectator.events import FailedDecisions, OnFailure, View, encode_json
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
+from spectator.journal.outline import OwnCount
 
 Reaction = Literal["keep", "retry", "halt"]
 """What a run does after a failure.
@@ -389,6 +390,41 @@ def standard_error(values: Sequence[float]) -> float | None:
     True
     """
     return statistics.stdev(values) / math.sqrt(len(values)) if len(values) > 1 else None
+
+
+class GroupShares(NamedTuple):
+    """How far the model decided the episodes of a group itself, and how many of them were cut off."""
+
+    own: float | None
+    """Own decisions of those that it was asked for; ``None`` if it was asked for none."""
+    refused: float | None
+    """Its answers that were refused: of the wrong form, or not legal; ``None`` without answers."""
+    cut: float | None
+    """Episodes cut off at the length of an answer or at the step cap; ``None`` without episodes."""
+
+
+def shares_of(ended: Iterable[tuple[OwnCount | None, FailureClass | None]]) -> GroupShares:
+    """Return the shares of a group.
+
+    Args:
+        ended: Of each ended episode its decisions, if recorded, and why it did not finish.
+
+    >>> shares_of([(OwnCount(asked=4, own=3, refused=3), None), (None, "truncated")])
+    GroupShares(own=0.75, refused=0.5, cut=0.5)
+    >>> shares_of([])
+    GroupShares(own=None, refused=None, cut=None)
+    """
+    counts, failures = [], []
+    for count, failure in ended:
+        counts.append(count or OwnCount())
+        failures.append(failure)
+    asked, own = sum(one.asked for one in counts), sum(one.own for one in counts)
+    refused = sum(one.refused for one in counts)
+    return GroupShares(
+        own / asked if asked else None,
+        refused / (refused + own) if refused + own else None,
+        failures.count("truncated") / len(failures) if failures else None,
+    )
 
 
 def normalised(rewards: Sequence[float]) -> list[float]:

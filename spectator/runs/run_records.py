@@ -194,6 +194,7 @@ class FollowedEpisode:
         last: The type of that event.
         reward: Its reward; ``None`` without a verdict, which is not 0.
         failure: Why it has no verdict.
+        unfinished: Why it did not finish, with or without a verdict.
         again: Whether the run tries it again.
         own: How many decisions its captain made itself; ``None`` if not recorded, or before its end.
         penalised: Whether its reward is the penalty for an answer that was not an action.
@@ -217,6 +218,7 @@ class FollowedEpisode:
     last: str = "episode.started"
     reward: float | None = None
     failure: FailureClass | None = None
+    unfinished: FailureClass | None = None
     again: bool = False
     own: OwnCount | None = None
     penalised: bool = False
@@ -358,8 +360,9 @@ class RunTail:
         data = data_of_end(text) or {"reason": row["reason"], "score": row["score"], "total_reward": None}
         episode.reward, episode.penalised = reward_of_end(data), data.get("penalty") is not None
         episode.own = OwnCount(**data["own_decisions"]) if data.get("own_decisions") else None
+        episode.unfinished = failure_of_end(data)
         if episode.reward is None and episode.reason != "finished":
-            episode.failure = failure_of_end(data) or "unknown"
+            episode.failure = episode.unfinished or "unknown"
             episode.again = self._policy.after(episode.failure, episode.attempt) == "retry"
         self.episodes[episode.episode_id] = self.episodes.pop(
             episode.episode_id

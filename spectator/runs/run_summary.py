@@ -16,7 +16,7 @@ from spectator.errors import FailureClass, failure_of_end, reward_of_end
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
 from spectator.journal.outline import OwnCount
 from spectator.runs.run_folder import RunFolder
-from spectator.runs.run_plan import ended_a_second, normalised, standard_error
+from spectator.runs.run_plan import ended_a_second, normalised, shares_of, standard_error
 from spectator.runs.run_records import FollowedEpisode, RunTail
 from spectator.runs.run_series import figure, own_of, series_of, totals_of
 
@@ -115,7 +115,8 @@ def group_of(found: Sequence[FollowedEpisode], size: int = 1) -> dict[str, Any]:
     counted = [one for one in members if one.reward is not None]
     rewards = [one.reward for one in counted if one.reward is not None]
     advantages = dict(zip((one.episode_id for one in counted), normalised(rewards), strict=True))
-    over = sum(one.reason is not None for one in members)
+    ended = [one for one in members if one.reason is not None]
+    shares, over = shares_of((one.own, one.unfinished) for one in ended), len(ended)
     return {
         "size": max(size, len(members)),
         "over": over,
@@ -125,7 +126,9 @@ def group_of(found: Sequence[FollowedEpisode], size: int = 1) -> dict[str, Any]:
         "mean": figure(statistics.fmean(rewards)) if rewards else None,
         "spread": figure(statistics.stdev(rewards)) if len(rewards) > 1 else None,
         "error": _error(rewards),
-        **own_of([one for one in members if one.reason is not None]),
+        **own_of(ended),
+        "refused_share": None if shares.refused is None else figure(shares.refused),
+        "cut_share": None if shares.cut is None else figure(shares.cut),
         "members": {
             one.episode_id: _member(one, advantages.get(one.episode_id))
             for one in sorted(members, key=lambda one: one.episode_id)
@@ -379,6 +382,7 @@ async def _followed(journal: Journal, summary: EpisodeSummary) -> FollowedEpisod
         moved_at=summary.ended_at or summary.started_at,
         reward=reward,
         failure=failure,
+        unfinished=failure_of_end(data) if data else failure,
         own=OwnCount(**own) if own else None,
         penalised=data.get("penalty") is not None,
     )

@@ -35,7 +35,8 @@ export function rewardWords(told, count) {
   /** @type {[string, string][]} */
   const said = [[percent(told.own_share), "own share"]];
   if (typeof told.mean === "number") said.unshift([figure(told.mean) + (typeof told.error === "number" ? ` ± ${figure(told.error)}` : ""), `mean reward over ${plural(count, "episode")}`]);
-  if (told.refusals) said.push([String(told.refusals), "answers refused"]);
+  if (told.refusals) said.push([String(told.refusals), `answers refused${told.refused_share ? ` (${percent(told.refused_share)})` : ""}`]);
+  if (told.cut_share) said.push([percent(told.cut_share), "cut off at a limit of length"]);
   if (told.penalised) said.push([String(told.penalised), "penalised"]);
   return said;
 }

@@ -52,7 +52,8 @@ def test_both_captains_of_a_match_are_credited_and_sums_are_means_in_the_end() -
     a = found["a"].sums
     assert (a.wins, a.ties, a.losses, a.episodes) == (1, 1, 1, 3)
     assert found["a"].share is not None and found["a"].share.value == 0.5
-    assert a.mean("score") == pytest.approx(0.6) and a.count("score") == 2
+    score = a.means["score"]
+    assert score.n == 2 and (a.mean("score"), score.error) == pytest.approx((0.6, 0.2))
     assert [name for name, _ in found["a"].against] == ["b", "c"]
     assert (found["c"].sums.wins, found["c"].sums.label) == (1, "C")
     assert [episode_id for _, episode_id in a.recent] == ["ep-001", "ep-002", "ep-003"]

@@ -5,7 +5,7 @@ import { advantages, alone, company, decisionsOf, firstParting } from "../../sta
 import { WallFeed } from "../../static/live/wall.js";
 import { entropies, maskWords, sureness, uncertainty, versionsOf } from "../../static/ui/inspected_tokens.js";
 import { executed, proposals } from "../../static/ui/proposed.js";
-import { chosen, goodness, progressWords, standingOf, took } from "../../static/ui/run_words.js";
+import { chosen, goodness, progressWords, rewardWords, standingOf, took } from "../../static/ui/run_words.js";
 
 const event = (seq, type, data = {}) => ({ seq, type, data });
 
@@ -47,6 +47,12 @@ test("a run says how far it is, and that nobody seems to play it", () => {
   assert.match(progressWords({ ...run, moved_at: "2026-01-01T00:00:00Z" }, now)[2][1], /is a worker running/);
   assert.equal(progressWords({ ...run, over: 8 }, now)[2][0], "Finished");
   assert.deepEqual(progressWords({}, now), [["0", "episodes finished"]]);
+});
+
+test("a group states the shares of its refused answers and its episodes that were cut off", () => {
+  const group = { mean: 0.5, own_share: 1, refusals: 2, refused_share: 0.25, cut_share: 0.5 };
+  assert.deepEqual(rewardWords(group, 4).slice(2), [["2", "answers refused (25 %)"], ["50 %", "cut off at a limit of length"]]);
+  assert.equal(rewardWords({ ...group, refusals: 0, refused_share: 0, cut_share: 0 }, 4).length, 2);
 });
 
 test("groups are chosen by name, member and what they have come to", () => {

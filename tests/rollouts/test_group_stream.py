@@ -21,6 +21,9 @@ from spectator.errors import ConfigurationError, InvalidRequest, JournalError, R
 from spectator.rollouts.fleet_plan import Deadlines
 from spectator.rollouts.group_stream import RolloutGroup, RolloutGroups
 from spectator.rollouts.request import RolloutRequest
+from spectator.runs.run_folder import read_run
+from spectator.runs.run_records import RunTail
+from spectator.runs.run_summary import group_in_journal, summarize_run
 from tests.llm.brains import Said, counter, read_situation
 from tests.llm.fake_server import Mode, serving
 from tests.rollouts.test_fleet import failing_world, garbler, recorded, request, run
@@ -46,6 +49,22 @@ def loop_over(asked: RolloutRequest, folder: Path, **changes: Any) -> RolloutGro
         "deadlines": Deadlines(startup_jitter_s=0.0), **changes,
     }  # fmt: skip
     return rollout_groups(asked, folder, **settings)
+
+
+async def shares_shown(folder: Path, name: str) -> list[tuple[float, float, float]]:
+    """The shares of a group on the page of its run, and on its own page from the journal alone."""
+    tail = await RunTail.open(read_run(folder.parent, folder.name))
+    try:
+        await tail.look()
+        alone = await group_in_journal(tail.journal, name, None)
+        assert alone is not None
+        groups = [
+            summarize_run(tail.folder, list(tail.episodes.values()))["groups"][name],
+            await alone.state_json(tail.journal),
+        ]
+    finally:
+        await tail.aclose()
+    return [(one["own_share"], one["refused_share"], one["cut_share"]) for one in groups]
 
 
 def begun(folder: Path) -> set[str | None]:
@@ -219,7 +238,8 @@ async def test_a_group_whose_siblings_all_failed_is_yielded_as_void(tmp_path: Pa
         (group,) = [one async for one in loop_over(asked, tmp_path)]
     assert (group.state, group.rewards, group.mean_reward) == ("void", [None, None], None)
     assert group.failures == ["unparsable"] * 2 and group.advantages == [None, None]
-    assert (group.own_share, group.refused_share) == (0.0, 1.0)
+    shares = (group.own_share, group.refused_share, group.cut_share)
+    assert shares == (0.0, 1.0, 0.0) and await shares_shown(tmp_path, group.group_id) == [shares] * 2
 
 
 @in_a_loop
@@ -244,6 +264,8 @@ async def test_shares_say_what_was_refused_and_cut(tmp_path: Path) -> None:
         (group,) = [one async for one in loop_over(asked, tmp_path)]
     own = [one.own for one in group.episodes]
     assert group.cut_share == 1.0
+    shares = pytest.approx((group.own_share, group.refused_share, 1.0), abs=1e-6)
+    assert await shares_shown(tmp_path, group.group_id) == [shares] * 2
     assert (
         group.refused_share == sum(one.refused for one in own) / sum(one.refused + one.own for one in own) > 0
     )

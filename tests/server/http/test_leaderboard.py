@@ -93,11 +93,17 @@ def test_from_nothing_to_a_table_with_links_to_replays(served: Serving) -> None:
     assert {"coherence", "adaptation", "tool_validity", "latency_s"} <= set(anchor["measures"])
     assert set(anchor["recent"]) == {first, second}
     counter = rows["counting", "heuristic"]
-    assert counter["share"] is None and counter["measures"]["score"] == {"mean": 1.0, "episodes": 2}
+    assert counter["share"] is None and counter["measures"]["score"] == {
+        "mean": 1.0, "error": 0.0, "episodes": 2,
+    }  # fmt: skip
+    assert counter["own_share"] == 1.0 and anchor["measures"]["score"]["error"] is None
 
     shown = page(served)
     assert f"./replay/{first}" in shown.links
     assert served.client.get(f"/replay/{first}").status_code == 200
+    assert (
+        "scored 1.000 ± 0.000 over 2 episodes" in shown.text and "2 episodes, own share 100.0 %" in shown.text
+    )
     assert "Tactician" in shown.text and "What the measures mean" in shown.text
     assert all("theme.js" in script for script in shown.scripts)
 

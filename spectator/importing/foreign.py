@@ -138,7 +138,16 @@ def group_of(environment: str, task: str, prompt: object) -> str:
     >>> group_of("adder", "task-0", "1 + 1?")
     'adder:task-0:7de67345'
     """
-    return f"{environment}:{task}:{digest_of(prompt)[:8]}"
+    return f"{group_within(environment, task)}:{digest_of(prompt)[:8]}"
+
+
+def group_within(environment: str, name: str) -> str:
+    """Name a group of one environment; no other environment has a group of this name.
+
+    >>> group_within("adder", "g0"), group_within("a:b", "c") == group_within("a", "b:c")
+    ('adder:g0', False)
+    """
+    return f"{environment.replace('%', '%25').replace(':', '%3A')}:{name}"
 
 
 LATEST_S: Final = 253_402_300_799

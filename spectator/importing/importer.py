@@ -41,7 +41,7 @@ from spectator.importing.foreign_record import (
     step_fact,
 )
 from spectator.importing.own_exports import EventBatch, batches
-from spectator.journal.contract import Attachments, Journal
+from spectator.journal.contract import Attachments, EpisodeSummary, Journal
 from spectator.model_calls import ModelCall
 from spectator.observations import Profile
 from spectator.runs.run_plan import derived_id
@@ -326,8 +326,8 @@ async def import_file(
             _number_twin(entry, seen)
         if isinstance(entry, SkippedEntry):
             report.skip(source, entry)
-        elif await journal.episode(imported_id(entry)) is not None:
-            report.known += 1
+        elif (known := await journal.episode(imported_id(entry))) is not None:
+            _meet(entry, known, source, report)
         else:
             _build(entry, run, known_at, source, batch, report)
         if len(batch) >= BATCH_EPISODES or sum(len(one.events) for one in batch) > BATCH_EVENTS:
@@ -343,6 +343,15 @@ def _number_twin(episode: ForeignEpisode, seen: Counter[bytes]) -> None:
     if seen[short]:
         episode.key = [*episode.key, seen[short]]
     seen[short] += 1
+
+
+def _meet(entry: ForeignEpisode, known: EpisodeSummary, source: Source, report: ImportReport) -> None:
+    """Count an episode that was imported before, with fewer answers if its file has grown since."""
+    report.known += 1
+    had, has = known.turns or 0, len(entry.turns)
+    if had < has:
+        reason = f"it was imported when it had {had} of its {has} answers; import it into a new folder"
+        report.skip(source, SkippedEntry(f"episode {known.episode_id}", reason))
 
 
 def _build(

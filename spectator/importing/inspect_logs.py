@@ -110,7 +110,7 @@ _UNREAD: Final = (
 """Parts of a sample that are large and not needed."""
 
 _WHOLE: Final = 256 * 1024 * 1024
-"""Largest log that is read at once, bytes: a log with NaN or infinities, which no reader in parts accepts."""
+"""Largest log that is read at once, bytes: one with NaN or infinities, or whose samples come first."""
 
 _ATTACHED: Final = "attachment://"
 
@@ -176,10 +176,14 @@ def _read_member(
 def _read_text(source: Source) -> Entries:
     import ijson
 
-    if source.path.stat().st_size <= _WHOLE and _names_infinities(source.path):
+    head = _text_head(source)
+    if source.size <= _WHOLE and (head is None or _names_infinities(source.path)):
         yield from _read_whole(source)
         return
-    head = _text_head(source)
+    if head is None:
+        raise ConfigurationError(
+            f"{source.path} does not begin like a log of inspect_ai: eval must come first"
+        )
     place = 0
     with source.path.open("rb") as file:
         try:
@@ -217,8 +221,8 @@ def _read_whole(source: Source) -> Entries:
     source.done = source.path.stat().st_size
 
 
-def _text_head(source: Source) -> Mapping[str, Any]:
-    """Return the members of the log before its samples."""
+def _text_head(source: Source) -> Mapping[str, Any] | None:
+    """Return the members of the log before its samples; ``None`` if these do not describe it."""
     import ijson
 
     head: dict[str, Any] = {}
@@ -230,9 +234,7 @@ def _text_head(source: Source) -> Mapping[str, Any]:
                     break
         except ijson.JSONError:
             pass  # damaged later on: the samples before that are read
-    if not matches(head):
-        raise ConfigurationError(f"{source.path} does not begin like a log of inspect_ai")
-    return _checked(head)
+    return _checked(head) if matches(head) else None
 
 
 class _UntilSamples:
@@ -275,7 +277,10 @@ def _sample(sample: Any, head: Mapping[str, Any]) -> ForeignEpisode:
     turns, after = turns_of(messages)
     _add_details(turns, listed, sample)
     about = head["eval"]
-    scored, invalid = _scores(sample.get("scores")), _invalidation(sample.get("invalidation"))
+    scored, invalid = (
+        _scores(sample.get("scores"), about.get("scorers")),
+        _invalidation(sample.get("invalidation")),
+    )
     scores = {} if invalid else scored
     error, limit = sample.get("error"), sample.get("limit")
     epoch = count(sample.get("epoch")) or 1
@@ -327,10 +332,15 @@ def _resolved(value: Any, attached: Mapping[str, Any]) -> Any:
     return [_resolved(one, attached) for one in value] if isinstance(value, list) else value
 
 
-def _scores(scores: object) -> dict[str, float]:
-    """Return the scores that are numbers, or letters with a value."""
+def _scores(scores: object, scorers: object) -> dict[str, float]:
+    """Return the scores that are numbers, or letters with a value, in the order of the log's scorers."""
     found = {}
-    for name, score in scores.items() if isinstance(scores, Mapping) else ():
+    given = scores if isinstance(scores, Mapping) else {}
+    listed = (
+        [one.get("name") for one in scorers if isinstance(one, Mapping)] if isinstance(scorers, list) else []
+    )
+    for name in [*(one for one in listed if one in given), *(one for one in given if one not in listed)]:
+        score = given[name]
         value = score.get("value") if isinstance(score, Mapping) else None
         known = _LETTERS.get(value) if isinstance(value, str) else number(value)
         if known is not None:

@@ -26,6 +26,7 @@ from spectator.importing.foreign import (
     UnreadableEntry,
     count,
     digest_of,
+    group_within,
     integers,
     message_of,
     messages_of,
@@ -115,6 +116,10 @@ def is_record(row: Mapping[str, Any]) -> bool:
     return {"episode_id", "messages", "tool_trace", "reward"} <= row.keys()
 
 
+def _group(environment: str, value: Mapping[str, Any]) -> str | None:
+    return group_within(environment, value["group_id"]) if text(value.get("group_id")) else None
+
+
 def read_calls(source: Source) -> Entries:
     """Yield the episodes of model calls, in whatever order their lines are."""
     found: dict[str, dict[tuple[int, int], tuple[int, int]]] = {}
@@ -141,12 +146,13 @@ def _calls_episode(calls: list[FileRow]) -> ForeignEpisode:
     ]
     reason = last.get("episode_reason")
     failed = last.get("episode_failure")
+    environment = text(first.get("environment"))
     return ForeignEpisode(
         key=[CALLS, text(first.get("episode_id"))],
-        environment=text(first.get("environment")),
+        environment=environment,
         agent=next((one.model for one in turns if one.model), ""),
         turns=turns,
-        group=text(first.get("group_id")) or None,
+        group=_group(environment, first),
         reward=number(last.get("episode_reward")),
         error=f"{reason}: {failed}" if failed and failed != "truncated" else None,
         cut=text(reason) if failed == "truncated" else None,
@@ -191,6 +197,7 @@ def _members(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
         )
     prompt = messages_of(value.get("prompt"), "prompt")
     ids = value.get("episode_ids") or []
+    environment = text(value.get("environment"))
     shared = [value.get(name) for name in ("environment", "group_id", "seed", "prompt")]
     for place, (completion, reward) in enumerate(zip(completions, rewards, strict=True)):
         turns, after = turns_of(messages_of(completion, f"completions[{place}]"))
@@ -200,10 +207,10 @@ def _members(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
         yield ForeignEpisode(
             key=[GROUPS, ids[place] if place < len(ids) else digest_of([shared, completion, reward])],
             anonymous=place >= len(ids),
-            environment=text(value.get("environment")),
+            environment=environment,
             turns=turns,
             after=after,
-            group=text(value.get("group_id")) or None,
+            group=_group(environment, value),
             seed=count(value.get("seed")),
             reward=number(reward),
             cut="truncated" if place < len(cut) and cut[place] is True else None,
@@ -223,14 +230,15 @@ def _record(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
     extra = value.get("extra") if isinstance(value.get("extra"), Mapping) else {}
     assert isinstance(task, Mapping) and isinstance(extra, Mapping)
     metrics = value.get("metrics") if isinstance(value.get("metrics"), Mapping) else {}
+    environment = text(task.get("environment")) or text(task.get("name")) or "openenv"
     yield ForeignEpisode(
         key=[RECORDS, text(value.get("episode_id")) or row.digest],
         anonymous=not text(value.get("episode_id")),
-        environment=text(task.get("environment")) or text(task.get("name")) or "openenv",
+        environment=environment,
         agent=text(extra.get("model")),
         turns=turns,
         after=after,
-        group=text(extra.get("group_id")) or None,
+        group=_group(environment, extra),
         seed=count(task.get("seed")),
         reward=number(value.get("reward")),
         rubric=numbers(value.get("verify_metrics")),

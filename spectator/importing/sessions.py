@@ -14,6 +14,7 @@ from spectator.importing.foreign import (
     UnreadableEntry,
     count,
     digest_of,
+    group_within,
     kind_of,
     message_of,
     moment,
@@ -80,22 +81,23 @@ class _Session:
     def episode(self) -> ForeignEpisode:
         """Return the session as an episode."""
         head = self.head
-        identity = text(head.get("id"))
+        identity, group = text(head.get("id")), text(head.get("groupId"))
         harness = text(head.get("harness")) or NAME
+        environment = text(head.get("environment")) or harness
         reason, failed = text(head.get("reason")), text(head.get("failureClass"))
         unfinished = reason not in ("", "finished")
         cut = reason if failed == "truncated" else None
         return ForeignEpisode(
-            key=[NAME, harness, identity or digest_of([head, self.words()])],
+            key=[NAME, environment, harness, identity or digest_of([head, self.words()])],
             anonymous=not identity,
-            environment=text(head.get("environment")) or harness,
+            environment=environment,
             title=text(head.get("name")) or harness,
             agent=text(head.get("model"))
             or next((one.model for one in self.turns if one.model), None)
             or harness,
             turns=self.turns,
             after=self.asked,
-            group=text(head.get("groupId")) or None,
+            group=group_within(environment, group) if group else None,
             seed=count(head.get("seed")),
             reward=number(head.get("reward")),
             error=f"{reason}: {failed}" if unfinished and cut is None else None,

@@ -24,6 +24,7 @@ from spectator.importing.foreign import (
     ForeignTurn,
     UnreadableEntry,
     count,
+    group_within,
     integers,
     kind_of,
     message_of,
@@ -134,7 +135,7 @@ def _prompt(step: Mapping[str, Any], before: str, place: int) -> str:
 
 def read_steps(source: Source) -> Entries:
     """Yield the sessions of a file of steps, in whatever order their lines are."""
-    found: dict[str, list[tuple[int, int, int]]] = {}
+    found: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
     for row in rows(source):
         if isinstance(row, SkippedEntry):
             yield row
@@ -143,11 +144,12 @@ def read_steps(source: Source) -> Entries:
         if step is None or not text(row.value.get("session_id")):
             yield SkippedEntry(f"line {row.number}", "a step needs a session_id and a step_id of at least 0")
             continue
-        found.setdefault(row.value["session_id"], []).append((step, row.number, row.start))
+        session = (text(row.value.get("env_name")), row.value["session_id"])
+        found.setdefault(session, {})[step] = (row.number, row.start)
     source.done = 0
     with source.path.open("rb") as file:
         for places in found.values():
-            steps = [row_at(file, line, start) for _, line, start in sorted(places)]
+            steps = [row_at(file, *places[step]) for step in sorted(places)]
             kept = [one for one in steps if isinstance(one, FileRow)]
             source.done = max(source.done, *(one.start for one in kept))
             yield from guarded(f"line {kept[0].number}", lambda of=kept: iter([_session(of)]))  # type: ignore[misc]
@@ -161,11 +163,11 @@ def _session(steps: list[FileRow]) -> ForeignEpisode:
     rewards = [number(one.value.get("step_reward")) for one in steps]
     known = [one for one in rewards if one is not None]
     return ForeignEpisode(
-        key=[STEPS, text(first.get("session_id"))],
+        key=[STEPS, environment, text(first.get("session_id"))],
         environment=environment,
         agent=text(first.get("llm_model")),
         turns=[_step(one) for one in steps],
-        group=f"{environment}:{group}" if group else None,
+        group=group_within(environment, group) if group else None,
         reward=sum(known) if known else None,
         cut="truncated" if cut and not terminal else None,
         ended=terminal or cut or last.get("is_session_completed") in (True, 1),

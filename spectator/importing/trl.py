@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -66,7 +67,9 @@ def _completion(row: FileRow, source: Source) -> ForeignEpisode:
         turns=turns,
         after=after,
         group=f"step-{step}-{digest_of(value['prompt'])[:8]}",
-        reward=number(total) if number(total) is not None else (sum(rewards.values()) if rewards else None),
+        reward=number(total)
+        if number(total) is not None
+        else (math.fsum(rewards.values()) if rewards else None),
         rubric=rewards,
         result=None if advantage is None else f"advantage {advantage:+.4g}, as computed by TRL",
         order_ms=min(step, 2**24) * 2**20,

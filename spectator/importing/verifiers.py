@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -15,6 +16,7 @@ from spectator.importing.foreign import (
     count,
     digest_of,
     group_of,
+    group_within,
     integers,
     kind_of,
     message_of,
@@ -48,7 +50,8 @@ def matches(row: Mapping[str, Any]) -> bool:
         return True
     if "traces" in row and "task" in row:
         return True
-    return "example_id" in row and ("completion" in row or "trajectory" in row)
+    known = "example_id" in row or {"id", "generation_ms"} <= row.keys()
+    return known and ("completion" in row or "trajectory" in row)
 
 
 def read(source: Source) -> Entries:
@@ -121,7 +124,7 @@ def _trace(trace: Any, episode: Mapping[str, Any]) -> ForeignEpisode:
         after=after,
         group=_group(episode, task),
         seed=count((task.get("data") or {}).get("seed")),
-        reward=sum(values) if values else None,
+        reward=math.fsum(values) if values else None,
         rubric={
             name: score for name, one in rewards.items() if (score := number(one.get("score"))) is not None
         },
@@ -224,7 +227,7 @@ def _environment(episode: Mapping[str, Any], task: Mapping[str, Any]) -> str:
 def _group(episode: Mapping[str, Any], task: Mapping[str, Any]) -> str | None:
     group = episode.get("group") or {}
     named = text(group.get("id")) or text(task.get("key")) or text(task.get("hash"))
-    return f"{_environment(episode, task)}:{named}" if named else None
+    return group_within(_environment(episode, task), named) if named else None
 
 
 def _errors(row: Mapping[str, Any]) -> str:
@@ -251,17 +254,16 @@ def _result(row: FileRow, beside: str) -> ForeignEpisode:
     usage = value.get("token_usage") or {}
     if len(turns) == 1 and turns[0].usage is None and usage:
         turns[0].usage = usage_of(usage, "input_tokens", "output_tokens")
-    example = value["example_id"]
-    environment = text(value.get("env_id")) or beside or text(value.get("task"))
-    task = f"example-{example}"
+    example = value["id" if "id" in value and "example_id" not in value else "example_id"]
+    environment = text(value.get("env_id")) or beside or text(value.get("task")) or NAME
     return ForeignEpisode(
         key=[NAME, row.digest],
         anonymous=True,
-        environment=environment or NAME,
+        environment=environment,
         agent=text(value.get("model")),
         turns=turns,
         after=after,
-        group=group_of(environment, task, prompt) if environment else task,
+        group=group_of(environment, f"example-{example}", prompt),
         reward=number(value.get("reward")),
         rubric=numbers(value.get("metrics")),
         error=_classic_error(error),

@@ -328,4 +328,5 @@ def _report(report: ImportReport, into: Path, name: str) -> None:
     skipped = (
         f"; {report.skipped} entr{'y' if report.skipped == 1 else 'ies'} skipped" if report.skipped else ""
     )
-    click.echo(f"{episodes}{skipped}. Run folder: {into}; page: /rollouts/{name}")
+    shown = f". Run folder: {into}; page: /rollouts/{name}" if report.imported or report.known else ""
+    click.echo(f"{episodes}{skipped}{shown}")

@@ -48,7 +48,8 @@ def _rollout(row: FileRow, source: Source) -> Iterator[ForeignEpisode]:
     response = need(value, "response", dict, "it must be the response of the agent")
     output = need(response, "output", list, "it must list the items of the response")
     prompt = _prompt(asked)
-    turns, after = _turns(prompt, output)
+    listed = bool(output) and all(isinstance(one, list) for one in output)
+    turns, after = _transitions(output) if listed else _turns(prompt, output)
     if len(turns) == 1:
         turns[0].usage = usage_of(response.get("usage"), "input_tokens", "output_tokens")
     error, incomplete = response.get("error"), response.get("incomplete_details")
@@ -106,6 +107,21 @@ def _item(item: Any, name: str) -> ChatMessage:
     if kind not in (None, "message"):
         return {"role": "tool", "content": f"[{text(kind)}]"}
     return message_of(item, name)
+
+
+def _transitions(output: Sequence[list[Any]]) -> tuple[list[ForeignTurn], list[ChatMessage]]:
+    """Return a turn per transition, which lists its whole prompt and the answer, and the messages after."""
+    turns: list[ForeignTurn] = []
+    after: list[ChatMessage] = []
+    for place, items in enumerate(output):
+        said, after = _turns([], items)
+        if not said:
+            raise UnreadableEntry(f"response.output[{place}] has no answer: a transition must have one")
+        *earlier, last = said
+        last.asked = [*(one for turn in earlier for one in (*turn.asked, turn.reply)), *last.asked]
+        last.fresh_prompt = True
+        turns.append(last)
+    return turns, after
 
 
 def _turns(prompt: list[ChatMessage], output: Sequence[Any]) -> tuple[list[ForeignTurn], list[ChatMessage]]:

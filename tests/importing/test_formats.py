@@ -137,6 +137,28 @@ def test_rollouts_of_nemo_gym_are_cut_at_their_answers(tmp_path: Path) -> None:
     assert absent.of_type("step.taken") == [] and "no reward" in str(absent.summary.result)
 
 
+def test_transitions_of_nemo_gym_are_answers_to_whole_prompts(tmp_path: Path) -> None:
+    asked, said, more = (
+        {"type": "message", "role": role, "content": text}
+        for role, text in (("user", "1 + 1?"), ("assistant", "2"), ("user", "And 2 + 2?"))
+    )
+    output = [[asked, said], [asked, said, more, {**said, "content": "4"}]]
+    row = {"responses_create_params": {"input": []}, "response": {"output": output}, "reward": 1.0}
+    (one,) = imported(lines(tmp_path / "rollouts.jsonl", row), tmp_path / "run")
+    assert [len(call.call.messages) for call in one.calls] == [1, 3]
+    assert [action["action"] for action in one.of_type("decision.made")] == [{"text": "2"}, {"text": "4"}]
+    row["response"] = {"output": [[asked]]}
+    done = run_import(lines(tmp_path / "bad.jsonl", row), into=tmp_path / "run")
+    assert "response.output[0] has no answer: a transition must have one" in done.output
+
+
+def test_rows_of_the_first_verifiers_name_their_example_by_id(tmp_path: Path) -> None:
+    row = {"id": 7, "prompt": "q", "completion": "a", "task": "default", "reward": 0.5, "generation_ms": 0.0}
+    rows = [row, {**row, "completion": "b"}]
+    groups = {one.summary.group_id for one in imported(lines(tmp_path / "r.jsonl", *rows), tmp_path / "run")}
+    assert [str(one).rpartition(":")[0] for one in groups] == ["default:example-7"]
+
+
 def by_question(played: list[Imported]) -> list[Imported]:
     """Sorted by what was asked and answered: a file's rows have no times to sort by."""
     return sorted(
@@ -212,6 +234,16 @@ def test_both_forms_of_one_log_are_the_same_episodes(tmp_path: Path) -> None:
     path = inspect_text(tmp_path / "log.json")
     done = run_import(DATA / "inspect.eval", path, into=tmp_path / "run")
     assert "4 episodes imported, 4 already there" in done.output
+
+
+def test_a_log_with_sorted_members_is_the_same_episodes(tmp_path: Path) -> None:
+    """As ``jq -S`` writes it: version last; and with the samples first."""
+    path, run = inspect_text(tmp_path / "log.json"), tmp_path / "run"
+    log = json.loads(path.read_text())
+    (tmp_path / "sorted.json").write_text(json.dumps(log, indent=2, sort_keys=True))
+    (tmp_path / "reversed.json").write_text(json.dumps(dict(reversed(log.items())), indent=2))
+    done = run_import(path, tmp_path / "sorted.json", tmp_path / "reversed.json", into=run)
+    assert "4 episodes imported, 8 already there" in done.output, done.output
 
 
 def inspect_sample(number: int, value: object, **more: Any) -> dict[str, Any]:

@@ -87,6 +87,22 @@ def test_what_is_of_no_known_format_is_refused_with_what_was_found(tmp_path: Pat
     for name, content, said in (
         ("empty.jsonl", b"", "is empty"),
         ("other.jsonl", b'{"a": 1, "b": 2}\n', "it begins with an object with a, b"),
+        (
+            "chat.jsonl",
+            b'{"messages": [], "reward": 1}\n',
+            "episode-record, needs episode_id and tool_trace too",
+        ),
+        (
+            "array.json",
+            b'[\n {"step": 1, "prompt": {"a": 2}},\n 3]',
+            "array of objects with step, prompt; the nearest",
+        ),
+        ("array.json", b'[\n {"step": 1, "prompt": {"a": 2}},\n 3]', "jq -c '.[]' writes a line for each"),
+        (
+            "spread.json",
+            b'{\n "task_id": 1,\n "traj": [{"b": 1}]\n}',
+            "one object over several lines with task_id, traj",
+        ),
         ("picture.bin", b"\x89PNG\x00\x00", "binary data"),
         ("log.eval", b"PK\x03\x04 torn", "has an unknown format"),
     ):
@@ -94,7 +110,7 @@ def test_what_is_of_no_known_format_is_refused_with_what_was_found(tmp_path: Pat
         path.write_bytes(content)
         done = run_import(path, into=tmp_path / "run")
         assert done.exit_code == 3 and said in done.output, done.output
-    assert not (tmp_path / "run").exists()
+    assert not (tmp_path / "run").exists() and "/rollouts/" not in done.output
     mixed = run_import(tmp_path / "other.jsonl", TRACES, into=tmp_path / "run")
     assert mixed.exit_code == 1 and "4 episodes imported; 1 entry skipped" in mixed.output
 

@@ -295,7 +295,7 @@ def _sample(sample: Any, head: Mapping[str, Any]) -> ForeignEpisode:
         agent=text((sample.get("output") or {}).get("model")) or text(about.get("model")),
         turns=turns,
         after=after,
-        group=group_of(environment, f"sample-{sample['id']}", sample.get("input")),
+        group=group_of(text(about.get("task")) or environment, f"sample-{sample['id']}", sample.get("input")),
         seed=count(metadata.get("seed")) if isinstance(metadata, Mapping) else None,
         reward=next(iter(scores.values()), None),
         rubric=scores,

@@ -229,7 +229,7 @@ def step_lines(env: str, task: int, answer: str) -> list[Row]:
 
 
 def collected(env: str, task: int, answer: str) -> Row:
-    steps = [
+    steps: list[Row] = [
         {"step": step, "completion": answer, "action": {}, "parsed_ok": True, "source": "model",
          "reward": 0.1, "prompt": f"{task} + {step}?", "done": step == 2}
         for step in (1, 2)
@@ -346,6 +346,7 @@ def test_every_format_gives_the_same_episodes_however_its_file_is_written(form: 
     assert imported("resumed", "half", "reordered") == first
     assert imported("split", "other-half", "half") == first
     twice = imported("run", "twice")
+    assert imported("doubled", "twice") == twice
     assert [one for one in twice if one in first] == first
     assert len(twice) == len(first) * (2 if form in ANONYMOUS else 1)
 
@@ -354,8 +355,8 @@ def test_every_format_gives_the_same_episodes_however_its_file_is_written(form: 
 def test_equal_tasks_of_two_environments_never_share_a_group(form: str, tmp_path: Path) -> None:
     """TRL names no environment, collectors no groups, and events are not translated."""
     run = tmp_path / "run"
-    groups = []
-    for env in ("sums", "poems", "poems:1"):
+    groups: list[set[str | None]] = []
+    for env in ("sums", "poems", "poems:1", "of/poems"):
         rows = [row for answer in "ab" for row in BLOCKS[form](env, 7, answer)]
         path = file_of(form, tmp_path / "rows", rows)
         if form == "inspect":
@@ -364,7 +365,7 @@ def test_equal_tasks_of_two_environments_never_share_a_group(form: str, tmp_path
             path.write_text(path.read_text().replace("7-", f"{env}-7-"))
         assert run_import(path, into=run).exit_code == 0
         groups.append(set(sizes(episodes_in(run))) - set().union(*groups))
-    assert [len(one) for one in groups] == [1, 1, 1] and None not in set().union(*groups)
+    assert [len(one) for one in groups] == [1, 1, 1, 1] and None not in set().union(*groups)
     assert set(sizes(episodes_in(run)).values()) == {2}
 
 

@@ -16,8 +16,9 @@ from spectator.journal import JOURNAL_FILE
 from spectator.process_environment import journal_url
 
 if TYPE_CHECKING:
+    from spectator.importing.file_formats import FileFormat
     from spectator.importing.file_rows import Source
-    from spectator.importing.importer import FileFormat, ImportReport, OnProgress
+    from spectator.importing.importer import ImportReport, OnProgress
     from spectator.journal.retention import Keep
 
 
@@ -277,8 +278,8 @@ def import_files(files: tuple[Path, ...], into: Path, form: str | None, rewards:
 
 def _form(source: Source, form: str | None, report: ImportReport) -> FileFormat | None:
     from spectator.errors import ConfigurationError
+    from spectator.importing.file_formats import format_named, sniff
     from spectator.importing.file_rows import SkippedEntry
-    from spectator.importing.importer import format_named, sniff
 
     try:
         return sniff(source.path) if form is None else format_named(form)

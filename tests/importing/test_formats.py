@@ -13,7 +13,7 @@ import pyarrow.parquet
 import pytest
 
 from spectator.cli.journal import FORMS
-from spectator.importing.importer import NAMES
+from spectator.importing.file_formats import NAMES
 from spectator.importing.inspect_logs import member_bytes
 from tests.importing.imported import DATA, Imported, episodes_in, lines, picture, run_import
 

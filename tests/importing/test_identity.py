@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
+from spectator.importing.file_formats import NAMES
 from spectator.importing.foreign import ForeignEpisode, ForeignTurn
-from spectator.importing.importer import NAMES, build
+from spectator.importing.importer import build
 from tests.importing.imported import DATA, Imported, episodes_in, lines, run_import
 
 Row = dict[str, Any]

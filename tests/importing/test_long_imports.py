@@ -14,8 +14,9 @@ from pathlib import Path
 import pytest
 
 from spectator.episodes import reader
+from spectator.importing.file_formats import format_named
 from spectator.importing.file_rows import Source
-from spectator.importing.importer import ImportReport, format_named, import_file
+from spectator.importing.importer import ImportReport, import_file
 from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.long_record import EPISODE, long_journal
 from tests.importing.imported import episodes_in, run_import

@@ -79,8 +79,6 @@ def check_out(form: ExportFormat, out: Path) -> None:
 
 async def write_export(form: ExportFormat, source: ExportSource, out: Path) -> None:
     """Write the chosen episodes with a progress bar; report omitted episodes."""
-    if source.min_own_share and form.name != "groups":  # groups are read whole, and count what they omit
-        await source.choose_own()
     with ProgressBar(source.chosen) as progress:
         source.progress = progress
         written = await form.export(source, out)

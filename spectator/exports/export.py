@@ -19,6 +19,7 @@ async def export(
     form: str = "messages",
     after_seq: int = 0,
     advantages: bool = False,
+    min_own_share: float = 0.0,
     notes: str | Path | None = None,
     **chosen_by: Any,
 ) -> int | None:
@@ -31,6 +32,8 @@ async def export(
         form: Export format: a key of :data:`spectator.exports.formats.FORMATS`.
         after_seq: Omit events and calls up to this sequence number.
         advantages: Add normalised advantages to groups.
+        min_own_share: Omit episodes of which a fallback decided more than the rest of this share, 0 to 1;
+            groups count them under ``failures``.
         notes: File of notes whose labels make the preferences.
         chosen_by: Fields of :class:`~spectator.journal.contract.EpisodeFilter`, such as ``run_id``.
 
@@ -38,7 +41,8 @@ async def export(
         The number of rows; ``None`` for a format without rows.
 
     Raises:
-        ConfigurationError: The format is unknown, ``out`` does not match it, or there is no journal.
+        ConfigurationError: The format is unknown, ``out`` does not match it, there is no journal, or
+            ``min_own_share`` is not between 0 and 1.
         EpisodeNotFound: An episode is not in the journal.
         JournalError: The journal cannot be read.
 
@@ -67,6 +71,7 @@ async def export(
             [one for one in chosen if chosen_form.takes(one)],
             after_seq=after_seq,
             advantages=advantages,
+            min_own_share=min_own_share,
             notes=None if notes is None else Path(notes),
         )
         return await chosen_form.export(source, path)

@@ -62,6 +62,9 @@ class ExportSource:
         notes: File of notes whose labels make the preferences; ``None`` uses rewards.
         progress: Hears how far the export is.
         omitted: Number of omitted episodes by reason; filled by the export.
+
+    Raises:
+        ConfigurationError: ``min_own_share`` is not between 0 and 1.
     """
 
     journal: Journal
@@ -74,6 +77,10 @@ class ExportSource:
     notes: Path | None = None
     progress: ExportProgress = field(default_factory=NoProgress)
     omitted: dict[str, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_own_share <= 1:
+            raise ConfigurationError(f"min_own_share: {self.min_own_share} is not between 0 and 1")
 
     def events(self, episode_id: str) -> AsyncIterator[RecordedEvent]:
         """Read the events of an episode, in order."""
@@ -99,6 +106,7 @@ class ExportSource:
                 kept.append(summary)
             else:
                 self.omit("with too small a share of its own decisions")
+                self.progress.events(summary.head_seq)
         self.chosen = kept
 
     async def outlines(self) -> AsyncIterator[EpisodeOutline]:
@@ -181,6 +189,8 @@ class ExportFormat:
 
     async def export(self, source: ExportSource, out: Path) -> int | None:
         """Write the chosen episodes; returns the number of rows, ``None`` for a format without rows."""
+        if source.min_own_share and self.name != "groups":  # groups are read whole, and count what they omit
+            await source.choose_own()
         if self.rows is None:
             assert self.write is not None
             await self.write(source, out)
@@ -258,6 +268,8 @@ async def _write_truth(source: ExportSource, out: Path) -> None:
             truth = await source.journal.truth(summary.episode_id)
             if truth is not None:
                 file.write(f'{{"episode_id":"{summary.episode_id}","truth":{truth}}}\n')
+            else:
+                source.omit("without a recorded truth")
 
 
 async def _write_traces(source: ExportSource, out: Path) -> None:

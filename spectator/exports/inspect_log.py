@@ -151,7 +151,7 @@ class InspectLog:
             "plan": {},
             "results": {
                 "total_samples": self.samples,
-                "completed_samples": self.samples,
+                "completed_samples": len(self.rewards),
                 "scores": [_metrics(self.rewards, self.own.share)] if self.rewards else [],
             },
             "stats": {"started_at": self.began, "completed_at": self.ended, "model_usage": self.usage},
@@ -209,8 +209,7 @@ def _messages(transcript: Transcript, outline: EpisodeOutline, model: str) -> Se
         if line["role"] == "assistant":
             line |= {"model": model, "source": "generate"}
         if place in answers:
-            decision = outline.decisions[answers[place]]
-            line["metadata"] = {"turn": decision.turn, "reward": outline.reward_of(decision)}
+            line["metadata"] = outline.answer_columns(answers[place])
         found.append(line)
     return found
 

@@ -106,7 +106,7 @@ def _trace_entry(
             "metadata": {
                 "turn": decision.turn,
                 "reward": decision.earned,
-                "source": decision.source,
+                "source": None if decision.penalised else decision.source,
                 "failure_class": decision.failure_class,
             },
             "error": decision.refused,
@@ -145,8 +145,7 @@ def session_trace(outline: EpisodeOutline, transcript: Transcript) -> Iterator[d
     for place, message in enumerate(transcript.messages):
         line: dict[str, Any] = {"type": "message", "message": _traced(message, transcript.model)}
         if place in answers:
-            decision = outline.decisions[answers[place]]
-            line |= {"turn": decision.turn, "reward": outline.reward_of(decision)}
+            line |= outline.answer_columns(answers[place])
         yield line
 
 

@@ -244,6 +244,12 @@ class EpisodeOutline:
         """Return what a trainable decision earned; ``None`` for others."""
         return decision.earned if self.trainable(decision) else None
 
+    def answer_columns(self, seq: int) -> dict[str, Any]:
+        """The turn of the decision of event ``seq``, made or penalised, and what its answer earned."""
+        decision = self.asked(seq)
+        assert decision is not None, "a transcript holds only answers that were outlined"
+        return {"turn": decision.turn, "reward": self.reward_of(decision)}
+
     def asked(self, seq: int) -> OutlinedDecision | None:
         """Return the decision, made or failed, of event ``seq``; ``None`` if there is none."""
         return self.decisions.get(seq) or self.undecided.get(seq)

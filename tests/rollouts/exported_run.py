@@ -18,6 +18,7 @@ from spectator.episodes.fork import ForkRequest
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal
 from spectator.rollouts.fleet import run_rollouts
+from spectator.rollouts.fleet_plan import Deadlines
 from spectator.rollouts.request import RolloutRequest
 from tests.episodes.harness import supervising
 from tests.llm.brains import Brain, Said, counter, read_situation, say
@@ -79,6 +80,7 @@ def play_run(
             clock=SystemClock(),
             load=load,
             rng=random.Random(1),
+            deadlines=Deadlines(startup_jitter_s=0.0),
         )
         asyncio.run(run)
 

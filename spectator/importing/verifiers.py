@@ -255,15 +255,16 @@ def _result(row: FileRow, beside: str) -> ForeignEpisode:
     if len(turns) == 1 and turns[0].usage is None and usage:
         turns[0].usage = usage_of(usage, "input_tokens", "output_tokens")
     example = value["id" if "id" in value and "example_id" not in value else "example_id"]
-    environment = text(value.get("env_id")) or beside or text(value.get("task")) or NAME
+    environment = text(value.get("env_id")) or beside or text(value.get("task"))
+    task = f"example-{example}"
     return ForeignEpisode(
         key=[NAME, row.digest],
         anonymous=True,
-        environment=environment,
+        environment=environment or NAME,
         agent=text(value.get("model")),
         turns=turns,
         after=after,
-        group=group_of(environment, f"example-{example}", prompt),
+        group=group_of(environment, task, prompt) if environment else task,
         reward=number(value.get("reward")),
         rubric=numbers(value.get("metrics")),
         error=_classic_error(error),

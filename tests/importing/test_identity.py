@@ -147,7 +147,7 @@ def test_metadata_that_cannot_be_read_is_as_if_it_were_not_there(tmp_path: Path)
     (tmp_path / "metadata.json").write_text("{torn")
     run_import(lines(tmp_path / "results.jsonl", result(None, 7, "q", "a")), into=tmp_path / "run")
     (name,) = sizes(episodes_in(tmp_path / "run"))
-    assert str(name).startswith("verifiers:example-7:")
+    assert name == "example-7"
 
 
 def inspected(task: str, **more: Any) -> Row:

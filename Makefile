@@ -1,7 +1,7 @@
 # The two commands of the README are `make run` and `make test`; each does its own set-up.
 PYTHON ?= python3
-# Three times the cores: a test waits for longer than it computes.
-WORKERS ?= 6
+# Twice the cores: a test waits for nearly as long as it computes.
+WORKERS ?= 4
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest

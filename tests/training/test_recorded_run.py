@@ -22,6 +22,7 @@ from spectator.events import RecordedEvent
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.policy import ScriptedPolicy
+from spectator.training import recorded_run
 from spectator.training.recorded_run import BATCH_S, RecordedRun
 from spectator.training.text_episode import TextEpisode
 from spectator.training.trl import world_environment
@@ -45,13 +46,19 @@ async def recorded(folder: Path) -> list[EpisodeSummary]:
 
 
 class HeldClock(SystemClock):
-    """A clock whose sleeps end only when a test lets them, from any thread."""
+    """A clock whose waits for a batch end only when a test lets them, from any thread.
+
+    The wait before a commit is tried again, as when the test reads the file at that moment, is real.
+    """
 
     def __init__(self) -> None:
         self.asked: list[float] = []
         self._sleeping: list[tuple[asyncio.AbstractEventLoop, asyncio.Event]] = []
 
     async def sleep(self, seconds: float) -> None:
+        if seconds != recorded_run.BATCH_S:
+            await super().sleep(seconds)
+            return
         self.asked.append(seconds)
         over = asyncio.Event()
         self._sleeping.append((asyncio.get_running_loop(), over))
@@ -76,7 +83,7 @@ async def said_in(folder: Path) -> list[int]:
 async def wait_for(folder: Path, counts: Sequence[int]) -> None:
     async with asyncio.timeout(20):
         while await said_in(folder) != list(counts):
-            pass
+            await asyncio.sleep(0.02)  # readers without a pause would hold up the writer
 
 
 async def test_episodes_of_one_seed_are_groups_with_their_rewards(tmp_path: Path) -> None:

@@ -87,6 +87,11 @@ def outlines(journal_in: Path) -> list[EpisodeOutline]:
         journal = await SqlJournal.open(f"sqlite:///{journal_in / 'journal.db'}", writable=False)
         try:
             found = await journal.episodes(EpisodeFilter(limit=1000))
+            while len(found) % 1000 == 0 and found:
+                more = await journal.episodes(EpisodeFilter(before=found[-1].episode_id, limit=1000))
+                if not more:
+                    break
+                found = [*found, *more]
             return [await outline_of(journal, one) for one in found]
         finally:
             await journal.aclose()

@@ -347,7 +347,7 @@ def test_a_trainers_recorded_run_says_the_same(tmp_path: Path, rule: Any, reward
 
 
 EPISODES = 1000
-GOOD = [random.Random(5).choice([0, 1, 2, 2]) for _ in range(EPISODES)]
+GOOD = random.Random(5).choices([0, 1, 2, 2], k=EPISODES)
 """How many actions of two the model gives in each episode."""
 SLOW = int(os.environ.get("OWN_SHARE_EPISODES", "100"))
 """Episodes where one takes long: OWN_SHARE_EPISODES=1000 pytest --timeout 900 -k exact tests/rollouts/..."""

@@ -82,7 +82,9 @@ async def said_in(folder: Path) -> list[int]:
 
 async def wait_for(folder: Path, counts: Sequence[int]) -> None:
     async with asyncio.timeout(20):
-        while await said_in(folder) != list(counts):
+        while True:
+            if await said_in(folder) == list(counts):
+                return
             await asyncio.sleep(0.02)  # readers without a pause would hold up the writer
 
 

@@ -386,8 +386,9 @@ def test_own_share_is_exact_in_an_evaluation(tmp_path: Path) -> None:
 
     def brain(body: Mapping[str, Any]) -> Said:
         episode = str((body["seed"] - read_situation(body)["next"]) % 2**31)
-        good = given.setdefault(episode, GOOD[len(given)])
-        return counts_to(good)(body)
+        if episode not in given:
+            given[episode] = GOOD[len(given)]
+        return counts_to(given[episode])(body)
 
     options = ("--option", "turns=2", "--failed-decisions", "forfeit")
     played = evaluated(tmp_path, brain, "--matches", str(2 * SLOW), *options)

@@ -180,6 +180,8 @@ def export(
         "attempt": attempt,
         "ended": ended,
     }
+    from spectator.exports.groups import GroupRule
+
     wanted = _wanted(episode_ids, everything, conditions)
     check_out(form, out)
 
@@ -187,8 +189,9 @@ def export(
         async with recorded_journal(data_dir) as journal:
             chosen = await _chosen(journal, wanted, form)
             source = ExportSource(
-                journal, chosen, as_recorded, after_seq, advantages, min_own_share, notes=notes
-            )
+                journal, chosen, as_recorded, after_seq, advantages, min_own_share,
+                rule=GroupRule.of_folder(data_dir), notes=notes,
+            )  # fmt: skip
             await write_export(form, source, out)
 
     asyncio.run(write())

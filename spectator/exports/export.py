@@ -7,6 +7,7 @@ from typing import Any
 
 from spectator.errors import ConfigurationError, EpisodeNotFound
 from spectator.exports.formats import ExportSource, format_named
+from spectator.exports.groups import GroupRule
 from spectator.journal import JOURNAL_FILE
 from spectator.journal.contract import EpisodeFilter, every_episode
 from spectator.journal.sql_journal import SqlJournal
@@ -43,6 +44,7 @@ async def export(
     Raises:
         ConfigurationError: The format is unknown, ``out`` does not match it, there is no journal, or
             ``min_own_share`` is not between 0 and 1.
+        RunNotFound: The description of the run in the folder cannot be read.
         EpisodeNotFound: An episode is not in the journal.
         JournalError: The journal cannot be read.
 
@@ -72,6 +74,7 @@ async def export(
             after_seq=after_seq,
             advantages=advantages,
             min_own_share=min_own_share,
+            rule=GroupRule.of_folder(Path(data_dir)),
             notes=None if notes is None else Path(notes),
         )
         return await chosen_form.export(source, path)

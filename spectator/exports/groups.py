@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from pathlib import Path
+from typing import Any, Final, Literal, Self
 
-from spectator.errors import FailureClass
+from spectator.errors import RETRIED_FAILURES, FailureClass
 from spectator.exports.transcript import Transcript, transcript_of
 from spectator.journal.contract import EpisodeSummary, Journal
 from spectator.journal.encoding import tools_by_name
 from spectator.journal.outline import EpisodeOutline, outline_of
+from spectator.runs.run_folder import MANIFEST, read_folder
 from spectator.runs.run_plan import normalised
 
 COLUMNS: Final[Mapping[str, str]] = {
@@ -64,6 +66,18 @@ class GroupRule:
     attempts: int = 1
     retried: frozenset[FailureClass] = frozenset()
     min_own_share: float = 0.0
+
+    @classmethod
+    def of_folder(cls, folder: Path) -> Self | None:
+        """Return the rule of the run of rollouts in a folder; ``None`` if it holds none.
+
+        Raises:
+            RunNotFound: Its description cannot be read, or is of another version.
+        """
+        if not (folder / MANIFEST).is_file():
+            return None
+        run = read_folder(folder)
+        return cls(run.group_size, run.attempts, RETRIED_FAILURES)
 
     def pending(self, outlines: Sequence[EpisodeOutline]) -> int:
         """Members of which a verdict may still come: they are played, or another attempt is due."""

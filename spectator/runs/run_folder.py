@@ -89,6 +89,16 @@ def read_run(root: Path, name: str) -> RunFolder:
     path = root / name
     if not RUN_NAME.fullmatch(name) or path.is_symlink() or not path.is_dir():
         raise RunNotFound(f"there is no run {clean_text(name, 64)} here; it may have been moved or removed")
+    return read_folder(path)
+
+
+def read_folder(path: Path) -> RunFolder:
+    """Read the description of the run in a folder of any name.
+
+    Raises:
+        RunNotFound: It does not hold a run, or holds one of another version; the message names it.
+    """
+    name = path.name
     try:
         with (path / MANIFEST).open(encoding="utf-8") as file:
             kept = json.loads(file.read(MAX_BYTES))

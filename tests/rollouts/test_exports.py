@@ -14,6 +14,7 @@ import pytest
 from click.testing import CliRunner, Result
 from pyarrow import parquet
 
+import spectator
 from spectator.catalog import load_world
 from spectator.cli import main
 from spectator.environments.counting.world import CountingEnvironment
@@ -74,6 +75,22 @@ def test_a_group_has_its_usable_members_and_counts_the_others(groups: list[dict[
     assert {group["state"] for group in whole} == {"complete"}
     assert {reward for group in whole for reward in group["rewards"]} == {0.0, 1.0}
     assert any(any(group["fallbacks"]) for group in whole)
+
+
+def test_a_group_of_a_run_that_stopped_is_not_complete_at_any_export(tmp_path: Path) -> None:
+    """Four of six siblings were begun: the run's own size counts, from the commands as from Python."""
+    folder = tmp_path / "first"
+    play_run(folder, episodes=4, group_size=4, load=load_world, brain=counter)
+    manifest = folder / "rollouts.json"
+    kept = json.loads(manifest.read_text())
+    kept["request"] |= {"episodes": 6, "group_size": 6}
+    manifest.write_text(json.dumps(kept))
+    out = tmp_path / "groups.jsonl"
+    asyncio.run(spectator.export(folder, out, form="groups"))
+    alone = ["export", "--all", "--data-dir", str(folder), "--format", "groups"]
+    found = [*rows(folder, "groups"), json.loads(out.read_text())]
+    found.append(json.loads(CliRunner().invoke(main, alone).stdout))
+    assert [(one["size"], one["usable"], one["state"]) for one in found] == [(6, 4, "open")] * 3
 
 
 def test_a_group_is_whole_whichever_of_its_episodes_is_named(run: Path, groups: list[dict[str, Any]]) -> None:

@@ -177,7 +177,7 @@ class ReliabilityBin(BaseModel):
     """The reported chances within one tenth."""
 
     low: float = Field(ge=0, lt=1, description="Its lower bound; the upper one is a tenth above")
-    told: int = Field(ge=0, description="Number of such reported chances")
+    reported: int = Field(ge=0, description="Number of such reported chances")
     matches: int = Field(ge=0, description="Number of matches with such chances")
     promised: float | None = Field(description="Mean of the reported chances; null without any")
     happened: float | None = Field(description="Share that came true; a tie counts as half")
@@ -201,7 +201,7 @@ class ReliabilityReport(BaseModel):
     """Promised and actual outcomes by world, for the agent's seat."""
 
     worlds: list[WorldReliability]
-    owed: int = Field(description="Ended episodes that are not counted yet")
+    pending: int = Field(description="Ended episodes that are not counted yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -256,7 +256,7 @@ async def _report(services: Services) -> ReliabilityReport:
     known = list(keeper.known)
     found = await run_in_threadpool(reliability_of, known)
     worlds = [_world(name, one) for name, one in sorted(found.items())]
-    return ReliabilityReport(worlds=worlds, owed=keeper.pending)
+    return ReliabilityReport(worlds=worlds, pending=keeper.pending)
 
 
 def _world(name: str, found: Reliability) -> WorldReliability:
@@ -279,7 +279,7 @@ def _bins(tenths: Sequence[PromisedTenth]) -> list[ReliabilityBin]:
     return [
         ReliabilityBin(
             low=one.low,
-            told=one.count,
+            reported=one.count,
             matches=one.matches,
             promised=one.promised,
             happened=None if one.happened is None else one.happened.value,

@@ -200,7 +200,7 @@ class Leaderboard(BaseModel):
         description="By world, version, pack, options; within these by the lower end of the share's interval"
     )
     episodes: int = Field(description="Episodes in the whole leaderboard, regardless of the filter")
-    owed: int = Field(description="Ended episodes that are not counted yet")
+    pending: int = Field(description="Ended episodes that are not counted yet")
     verified: list[VerifiedBundle] = Field(
         default_factory=list,
         description="Results of published evaluations that the operator verified, newest first; their "
@@ -238,7 +238,7 @@ async def board_of(
     return Leaderboard(
         rows=[_row(standing, services) for standing in found],
         episodes=keeper.standings.episodes,
-        owed=keeper.pending,
+        pending=keeper.pending,
         verified=await run_in_threadpool(
             results_shown,
             services.settings.data_dir,

@@ -29,15 +29,15 @@ export const percent = (value) => (typeof value === "number" ? `${Math.round(val
 /** A count in few characters. @param {number} count */
 export const many = (count) => (count < 1_000 ? figure(count) : count < 1e6 ? `${figure(Math.round(count / 10) / 100)}k` : `${figure(Math.round(count / 1e4) / 100)}M`);
 
-/** A mean reward, and all that says what it is worth. @param {any} told @param {number} count @returns {[string, string][]} */
-export function rewardWords(told, count) {
-  if (typeof told.mean !== "number" && typeof told.own_share !== "number") return [];
+/** A mean reward, and all that says what it is worth. @param {any} counted @param {number} count @returns {[string, string][]} */
+export function rewardWords(counted, count) {
+  if (typeof counted.mean !== "number" && typeof counted.own_share !== "number") return [];
   /** @type {[string, string][]} */
-  const said = [[percent(told.own_share), "own share"]];
-  if (typeof told.mean === "number") said.unshift([figure(told.mean) + (typeof told.error === "number" ? ` ± ${figure(told.error)}` : ""), `mean reward over ${plural(count, "episode")}`]);
-  if (told.refusals) said.push([String(told.refusals), `answers refused${told.refused_share ? ` (${percent(told.refused_share)})` : ""}`]);
-  if (told.cut_share) said.push([percent(told.cut_share), "cut off at a limit of length"]);
-  if (told.penalised) said.push([String(told.penalised), "penalised"]);
+  const said = [[percent(counted.own_share), "own share"]];
+  if (typeof counted.mean === "number") said.unshift([figure(counted.mean) + (typeof counted.error === "number" ? ` ± ${figure(counted.error)}` : ""), `mean reward over ${plural(count, "episode")}`]);
+  if (counted.refusals) said.push([String(counted.refusals), `answers refused${counted.refused_share ? ` (${percent(counted.refused_share)})` : ""}`]);
+  if (counted.cut_share) said.push([percent(counted.cut_share), "cut off at a limit of length"]);
+  if (counted.penalised) said.push([String(counted.penalised), "penalised"]);
   return said;
 }
 

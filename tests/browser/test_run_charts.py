@@ -45,8 +45,8 @@ def runs(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servi
 
 def series(serving: Serving, run: str, axis: str = "weight_version") -> list[dict[str, Any]]:
     """The points that the API gives."""
-    told: dict[str, Any] = serving.client.get(f"/api/rollouts/{run}/series").json()
-    return list(told["series"][axis]["points"].values())
+    stated: dict[str, Any] = serving.client.get(f"/api/rollouts/{run}/series").json()
+    return list(stated["series"][axis]["points"].values())
 
 
 def chart(page: Page, title: str) -> Locator:

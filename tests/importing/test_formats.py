@@ -366,7 +366,7 @@ def test_the_collectors_own_file_keeps_every_prompt_answer_and_reward(tmp_path: 
         [{"role": "user", "content": asked[2]}],
     ]  # fmt: skip
     assert [one["reward"] for one in whole.of_type("step.taken")] == [0.25, 0.0], (
-        "a fallback's is no answer's"
+        "a fallback's action is not the model's"
     )
     assert whole.calls[0].call.logprobs is not None and whole.calls[0].call.logprobs.tolist() == [-0.5, -1.5]
     assert whole.of_type("warning")[0]["message"] == "1 of 3 decisions were a fallback's"

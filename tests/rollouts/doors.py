@@ -176,9 +176,9 @@ def harness(asked: Episode) -> Verdict:
         done = session.call_tool("lorem" if one is None else "say", {"text": text}).done
     verified = session.verify([{"role": "tool", "content": ""}])
     session.close()
-    told = verified.metrics
-    assert verified.env_reward == told["value"]
-    return Verdict(verified.env_reward, told["own_share"], told["refusals"], told["penalised"])
+    stated = verified.metrics
+    assert verified.env_reward == stated["value"]
+    return Verdict(verified.env_reward, stated["own_share"], stated["refusals"], stated["penalised"])
 
 
 def verifiers(asked: Episode) -> Verdict:
@@ -186,8 +186,8 @@ def verifiers(asked: Episode) -> Verdict:
     played = module.PlayedEpisode(asked.text_episode())
     while not played.episode.done:
         played.take(SimpleNamespace(tool_calls=None, content=answer()), None)
-    told = played.info()
-    return Verdict(told["value"], told["own_share"], played.refused, told["penalised"])
+    stated = played.info()
+    return Verdict(stated["value"], stated["own_share"], played.refused, stated["penalised"])
 
 
 Door = Callable[[Episode], Verdict]

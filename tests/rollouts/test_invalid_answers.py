@@ -426,7 +426,7 @@ def test_own_share_is_exact_in_a_thousand_episodes_of_a_fleet(tmp_path: Path) ->
 
 
 def test_the_least_own_share_is_a_share_and_episodes_without_a_decision_pass(tmp_path: Path) -> None:
-    """What nobody was asked for, no fallback decided either; it has no reward, and is in no group."""
+    """An episode without a question has no fallback, no reward and no group."""
     with endpoint(lorem) as fake:
         run(request(fake, episodes=2, group_size=2, on_invalid="end", invalid_retries=0), tmp_path)
     for share in ("0", "1"):

@@ -25,7 +25,7 @@ Fails = Callable[[str, SessionContext | None], None]
 
 
 class Kept:
-    """Keeps what it gets, and fails where it is told to."""
+    """Stores what it gets, and fails on request."""
 
     def __init__(
         self, fails: Callable[[str, SessionContext | None], None] = lambda name, session: None

@@ -71,8 +71,8 @@ async def test_an_answer_that_was_asked_for_again_stays_in_the_prompt(tmp_path: 
     mumbled = [place for place, ids in enumerate(engine.sampled) if len(ids) == 3]
     assert len(mumbled) == 2
     for place in mumbled:
-        told = engine.prompts[place] + engine.sampled[place]
-        assert engine.prompts[place + 1][: len(told)] == told
+        stated = engine.prompts[place] + engine.sampled[place]
+        assert engine.prompts[place + 1][: len(stated)] == stated
 
 
 @in_a_loop

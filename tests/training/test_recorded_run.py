@@ -7,8 +7,9 @@ import logging
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +44,16 @@ async def recorded(folder: Path) -> list[EpisodeSummary]:
     found = await journal.episodes(EpisodeFilter(limit=1000))
     await journal.aclose()
     return sorted(found, key=lambda one: one.started_at)
+
+
+@contextmanager
+def trainer_of(script: str, folder: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """A trainer in a process of its own, which has come to the end of its script."""
+    arguments = [sys.executable, "-c", script, str(folder)]
+    with subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as trainer:
+        assert trainer.stdout is not None
+        assert trainer.stdout.readline() == b"\n"
+        yield trainer
 
 
 class HeldClock(SystemClock):
@@ -188,11 +199,7 @@ def test_what_a_killed_trainer_left_is_ended_and_groups_go_on(tmp_path: Path) ->
         "print(flush=True)\n"
         "sys.stdin.read()\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as trainer:
-        assert trainer.stdout is not None
-        trainer.stdout.readline()
+    with trainer_of(script, tmp_path) as trainer:
         with pytest.raises(ConfigurationError):
             RecordedRun(tmp_path)
         while len(asyncio.run(recorded(tmp_path))) < 2:
@@ -418,11 +425,7 @@ def test_a_killed_trainer_loses_at_most_its_last_batch(tmp_path: Path) -> None:
         "print(flush=True)\n"
         "sys.stdin.read()\n"
     )
-    with subprocess.Popen(
-        [sys.executable, "-c", script, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as trainer:
-        assert trainer.stdout is not None
-        assert trainer.stdout.readline() == b"\n"
+    with trainer_of(script, tmp_path) as trainer:
         trainer.kill()
     RecordedRun(tmp_path).close()
     (one,) = asyncio.run(recorded(tmp_path))

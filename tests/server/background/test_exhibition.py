@@ -204,7 +204,7 @@ def test_on_a_server_it_plays_until_a_real_start_needs_the_slot(tmp_path: Path) 
         entry = serving.client.get(f"/api/episodes/{shown['episode_id']}").json()
         assert (entry["reason"], entry["run_id"]) == ("stopped", EXHIBITION)
         deadline = time.monotonic() + PATIENCE_S
-        while serving.client.get("/api/leaderboard").json()["owed"]:
+        while serving.client.get("/api/leaderboard").json()["pending"]:
             assert time.monotonic() < deadline
             time.sleep(0.05)
         board = serving.client.get("/api/leaderboard").json()

@@ -100,7 +100,7 @@ def test_no_route_shows_a_hidden_name_of_an_ended_episode(serving: Serving) -> N
         episode.step()
         episode.step(done=True)
         serving.finish(episode.episode_id)
-    while serving.client.get("/api/leaderboard").json()["owed"]:
+    while serving.client.get("/api/leaderboard").json()["pending"]:
         pass
     before = read_routes(serving, episode.episode_id)
     showing = {path for path, answer in before.items() if shows(answer.text)}

@@ -32,7 +32,7 @@ def board(serving: Serving, episodes: int, **asked: str) -> Any:
         answer = serving.client.get("/api/leaderboard", params=asked)
         assert answer.status_code == 200, answer.text
         found = answer.json()
-        if found["episodes"] >= episodes and not found["owed"]:
+        if found["episodes"] >= episodes and not found["pending"]:
             return found
         time.sleep(0.01)
     raise AssertionError(f"there were never {episodes} episodes")

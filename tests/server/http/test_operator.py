@@ -139,7 +139,7 @@ def test_a_hidden_name_is_shown_in_no_list(operated: Serving) -> None:
     assert operated.client.post("/operator/hide", json={}, headers=RIGHT).status_code == 422
     hidden = operated.client.post("/operator/hide", json={"name": label}, headers=RIGHT)
     assert hidden.json() == {"hidden": [label]}
-    while operated.client.get("/api/leaderboard").json()["owed"]:
+    while operated.client.get("/api/leaderboard").json()["pending"]:
         pass
     for path in ("/api/episodes", f"/api/episodes/{episode_id}", "/api/leaderboard"):
         text = operated.client.get(path).text

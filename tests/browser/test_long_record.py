@@ -40,6 +40,11 @@ def requests_of(page: Page) -> list[str]:
     return asked
 
 
+def of_progress(asked: str) -> bool:
+    """Whether a state was asked for to show how far a slow answer is, on a busy machine."""
+    return asked.partition("at=")[2].endswith("001")
+
+
 def test_a_long_record_opens_at_its_end_and_is_never_read_whole(serving: Serving, open_page: Opener) -> None:
     page = open_page("about:blank")
     asked = requests_of(page)
@@ -63,7 +68,8 @@ def test_a_long_record_opens_at_its_end_and_is_never_read_whole(serving: Serving
         "events?after_seq=18000&limit=1000",
         "events?after_seq=9000&limit=1000",
     ]
-    assert asked.count("state") == 1 and len(asked) == len(parts) + 6
+    states = [one for one in asked if one.startswith("state") and not of_progress(one)]
+    assert sorted(states) == ["state", *(f"state?at={at}" for at in (17202, 18000, 20000, 6000, 9000))]
     page.keyboard.press("ArrowRight")
     expect(where).to_contain_text(f"9093 / {LAST}")
     assert len([one for one in asked if one.startswith("events")]) == len(parts)

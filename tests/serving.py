@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,6 +132,15 @@ def without_errors() -> Iterator[None]:
         for logger in loggers:
             logger.removeHandler(log)
     assert not log.lines, "\n".join(log.lines)
+
+
+def until(what: str, found: Callable[[], Any]) -> Any:
+    """Wait until ``found`` returns something true, and return it."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not (result := found()):
+        assert time.monotonic() < deadline, f"{what} did not come within {PATIENCE_S} s"
+        time.sleep(0.02)
+    return result
 
 
 def until_ready(base_url: str, deadline: float) -> None:

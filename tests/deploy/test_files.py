@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from server.settings import Settings
 from spectator.cli import main as command_line
 from tests.openenv.dockerfile import read
-from tests.serving import ROOT, Serving, serve, test_settings
+from tests.serving import ROOT, Serving, serve, test_settings, until
 
 DEPLOY = ROOT / "deploy"
 MANIFESTS = DEPLOY / "kubernetes"
@@ -152,10 +152,15 @@ def test_what_is_asked_of_servers_answers(serving: Serving) -> None:
     assert serving.client.get(job["metrics_path"], headers=bearer).status_code == 200
 
 
+def with_size(serving: Serving) -> str | None:
+    text = serving.client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).text
+    return text if "spectator_journal_bytes" in text else None
+
+
 def test_the_dashboard_shows_metrics_that_there_are(serving: Serving) -> None:
     board = json.loads((DEPLOY / "grafana" / "spectator.json").read_text(encoding="utf-8"))
     (source,) = load(DEPLOY / "grafana" / "datasources.yaml")["datasources"]
-    text = serving.client.get("/metrics", headers={"Authorization": f"Bearer {TOKEN}"}).text
+    text = until("the size of the journal", lambda: with_size(serving))
     there = set(re.findall(r"^# TYPE (\w+)", text, re.M)) | set(re.findall(r"^(\w+)[{ ]", text, re.M))
     queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
     assert len(queries) >= 12

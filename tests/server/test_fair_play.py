@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 from spectator.episodes.embargo import embargo_on
 from spectator.episodes.plan import EpisodeRequest, plan_episode
 from tests.server.watching import watch
-from tests.serving import PATIENCE_S, Serving, serve, test_settings
+from tests.serving import PATIENCE_S, Serving, serve, test_settings, until
 
 SECRET = "the-coming-ball-is-a-yorker"
 PLAN = {"length": "yorker", "line": "stumps"}
@@ -31,15 +30,6 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     )
     with serve(settings) as running:
         yield running
-
-
-def wait_for(look: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.01)
-    raise AssertionError("it did not come")
 
 
 class People:
@@ -57,7 +47,7 @@ class People:
             told = self.client.get("/custom/asked", params=where, headers=self.header).json()["asked"]
             return told if told and told["turn"] > self.turn else None
 
-        found: dict[str, Any] = wait_for(look)
+        found: dict[str, Any] = until("the question", look)
         return found
 
     def act(self, tool: str, arguments: dict[str, Any] | None = None, reason: str = "") -> None:

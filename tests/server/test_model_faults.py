@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +15,7 @@ from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import FakeModelServer, Mode
 from tests.policies.test_fault_table import TABLE
-from tests.serving import Serving, serve, test_settings, without_errors
+from tests.serving import Serving, serve, test_settings, until, without_errors
 
 TURNS = 2
 
@@ -89,19 +88,12 @@ def test_a_model_that_comes_back_is_heard_again(house: House) -> None:
     assert [one["parse"] for one in made] == ["ok", "failed", "ok", "repaired", "ok"]
 
 
-def eventually(met: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + 20
-    while not met():
-        assert time.monotonic() < until, what
-        time.sleep(0.005)
-
-
 def test_a_stop_closes_the_request_to_the_model(house: House) -> None:
     house.fake.mode = lambda number: Mode.SILENT
     begun = len(house.fake.received)
     episode_id = house.app.start(captain_preset="llm:silent", options={"turns": 50})
-    eventually(lambda: len(house.fake.received) > begun, "the model was never asked")
+    until("a request to the model", lambda: len(house.fake.received) > begun)
     answer = house.app.client.post("/custom/stop_episode", json={"episode_id": episode_id})
     assert answer.json()["reason"] == "stopped"
     assert house.app.finish(episode_id)["reason"] == "stopped"
-    eventually(lambda: house.fake.received[-1].left_at is not None, "the request was left open")
+    until("the end of the request", lambda: house.fake.received[-1].left_at is not None)

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -29,7 +28,7 @@ from spectator.journal.contract import Chain
 from spectator.journal.sql_journal import SqlJournal
 from spectator.json_values import apply_patch
 from tests.postgres import Cluster
-from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings
+from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings, until
 
 TURNS = 60
 
@@ -67,16 +66,6 @@ def start(server: ServerProcess, **body: Any) -> str:
     told = httpx.post(f"{server.base_url}/custom/start_episode", json={"pace": "fast", **body}, timeout=30)
     assert told.status_code == 202, told.text
     return str(told.json()["episode_id"])
-
-
-def until(what: str, found: Any) -> Any:
-    """Wait for what ``found`` returns."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if result := found():
-            return result
-        time.sleep(0.05)
-    raise AssertionError(f"{what} did not come within {PATIENCE_S} s")
 
 
 def running(base_url: str) -> list[str]:

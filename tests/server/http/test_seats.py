@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.serving import PATIENCE_S, Serving, free_port, serve, serve_process, test_settings
+from tests.serving import PATIENCE_S, Serving, free_port, serve, serve_process, test_settings, until
 
 TOKEN = "correct-horse-battery"
 OPERATOR = {"Authorization": f"Bearer {TOKEN}"}
@@ -35,15 +34,6 @@ def counting(app: Serving) -> Iterator[str]:
     app.client.post("/custom/stop_episode", json={"episode_id": episode_id})
 
 
-def wait_for(look: Callable[[], Any]) -> Any:
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        if found := look():
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not come")
-
-
 def asked(
     client: httpx.Client, episode_id: str, *, after: int = 0, headers: dict[str, str] | None = None
 ) -> dict[str, Any]:
@@ -53,7 +43,7 @@ def asked(
         seat = client.get("/custom/asked", params={"episode_id": episode_id}, headers=headers).json()["asked"]
         return seat if seat and seat["turn"] > after else None
 
-    found: dict[str, Any] = wait_for(look)
+    found: dict[str, Any] = until("the question", look)
     return found
 
 
@@ -233,8 +223,8 @@ def test_after_the_servers_death_the_person_plays_on(tmp_path: Path) -> None:
         with httpx.Client(base_url=second.base_url, timeout=PATIENCE_S) as client:
             assert asked(client, episode_id, after=1)["turn"] == 2
             assert say(client, episode_id, 2).status_code == 200
-            entry = wait_for(
-                lambda: (e := client.get(f"/api/episodes/{episode_id}").json())["ended_at"] and e
+            entry = until(
+                "the entry", lambda: (e := client.get(f"/api/episodes/{episode_id}").json())["ended_at"] and e
             )
             assert entry["score"] == 1.0
             assert [one["source"] for one in decisions(client, episode_id)] == ["human"] * 2

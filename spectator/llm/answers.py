@@ -6,6 +6,8 @@ their signatures, content blocks) are kept, because providers expect them back u
 
 from __future__ import annotations
 
+import json
+import math
 import re
 import sys
 from array import array
@@ -201,12 +203,16 @@ def cleaned(value: Any, clean: Clean) -> Any:
 MAX_TOOL_CALLS: Final = 64
 """Tool calls of one answer; further ones are ignored."""
 
+MAX_NAME: Final = 256
+"""Characters of a tool's name; a longer one is cut, and is legal nowhere."""
+
 MAX_DELTA: Final = 2_048
 """Characters passed to ``on_delta`` at once, about; longer text is split."""
 
 MIN_MASKED: Final = 8
 """At the end of a text, shorter beginnings of the key are shown: ordinary words can match them."""
 
+INVALID_LOGPROBS: Final = "the endpoint's log probabilities are not numbers"
 INVALID_IDS: Final = "the endpoint's token ids are not integers of at least 0"
 
 _VERSION_FIELDS: Final = frozenset({"metadata", "sglext", "weight_version"})
@@ -222,9 +228,9 @@ _COMMON_FIELDS: Final = frozenset({"role", "content", "reasoning_content"})
 THOUGHT: Final = "thought"
 """Our own message member for thoughts that are not sent back to the endpoint."""
 
-_MESSAGE_FIELDS: Final = frozenset({"role", "content", "refusal", "tool_calls", THOUGHT})
-_CALL_FIELDS: Final = frozenset({"id", "index", "type", "function"})
+_MESSAGE_FIELDS: Final = frozenset({"role", "content", "refusal", "tool_calls", "function_call", THOUGHT})
 _FUNCTION_FIELDS: Final = frozenset({"name", "arguments"})
+_CALL_FIELDS: Final = frozenset({"id", "index", "type", "function", *_FUNCTION_FIELDS})
 
 
 class Assembly:
@@ -251,7 +257,7 @@ class Assembly:
         self._text: list[str] = []
         self._thought: list[str] = []
         self._refusal: list[str] = []
-        self._calls: dict[int, _CallParts] = {}
+        self._calls: _Calls | None = None
         self._verbatim: VerbatimParts | None = None
         self._usage: Usage | None = None
         self._model: str | None = None
@@ -307,12 +313,12 @@ class Assembly:
             self._flush(whole=True)
         inline, text = split_thought("".join(self._text))
         separate, refusal = "".join(self._thought).strip(), "".join(self._refusal).strip()
-        calls = [call.whole(self._clean) for _, call in sorted(self._calls.items())] if self._calls else ()
+        calls = () if self._calls is None else self._calls.whole(self._clean)
         logprobs, token_ids, prompt = (None, None, None) if self._tokens is None else self._tokens.whole()
         return ChatAnswer(
             text=self._clean(text),
             thought=self._clean(f"{separate}\n\n{inline}" if separate and inline else separate or inline),
-            tool_calls=tuple(calls),
+            tool_calls=calls,
             refusal=self._clean(refusal) or None if refusal else None,
             verbatim={} if self._verbatim is None else self._verbatim.whole(self._clean),
             finish_reason=self.finish_reason,
@@ -381,7 +387,7 @@ class Assembly:
         if message is None and isinstance(text := choice.get("text"), str):  # of /completions
             message = {"content": text}
         if isinstance(message, dict):
-            self._message(message)
+            self._message(message, whole=not choice.get("delta"))
         if reason := choice.get("finish_reason"):
             self.finish_reason = self._clean(_text(reason)) or self.finish_reason
         if not _TOKEN_FIELDS.isdisjoint(choice):
@@ -391,7 +397,7 @@ class Assembly:
             tokens.add(choice)
             self._count_version(tokens.count - before)
 
-    def _message(self, message: dict[str, Any]) -> None:
+    def _message(self, message: dict[str, Any], *, whole: bool) -> None:
         content = message.get("content")
         thought = message.get("reasoning_content") or message.get("reasoning") or message.get(THOUGHT) or ""
         if not isinstance(thought, str) or isinstance(content, list):
@@ -413,24 +419,18 @@ class Assembly:
         if "refusal" in message and (refusal := _text(message["refusal"])):
             self._refusal.append(refusal)
             self._grow("text", refusal)
-        if "tool_calls" in message and isinstance(calls := message["tool_calls"], list):
-            for place, call in enumerate(calls):
-                if isinstance(call, dict):
-                    self._call(place, call)
+        calls = message.get("tool_calls")
+        if not calls and isinstance(legacy := message.get("function_call"), dict):
+            calls = [{"function": legacy}]
+        if calls and isinstance(calls, list):
+            self._calls = self._calls or _Calls()
+            for written in self._calls.add([call for call in calls if isinstance(call, dict)], whole=whole):
+                self._grow("tool", written)
 
     def _keep(self, name: str, value: Any) -> None:
         if self._verbatim is None:
             self._verbatim = VerbatimParts()
         self._verbatim.add(name, value)
-
-    def _call(self, place: int, call: dict[str, Any]) -> None:
-        index = call.get("index")
-        index = index if isinstance(index, int) else place
-        if index not in self._calls and len(self._calls) >= MAX_TOOL_CALLS:
-            return
-        parts = self._calls.setdefault(index, _CallParts())
-        if written := parts.add(call):
-            self._grow("tool", written)
 
     def _grow(self, kind: DeltaKind, text: str) -> None:
         if self._on_delta is None:
@@ -458,37 +458,112 @@ class Assembly:
         self._grown_size = 0
 
 
+class _Calls:
+    """Tool calls that are still being streamed.
+
+    A piece belongs to the call with its index and its id, as far as it has them. Endpoints leave out indexes,
+    give several calls the same one, or write it as text, so a new id or a further name begins a new call.
+    """
+
+    def __init__(self) -> None:
+        self._calls: list[_CallParts] = []
+        self._together: list[_CallParts | None] = []
+        self._messages = 0
+
+    def add(self, pieces: Sequence[dict[str, Any]], *, whole: bool) -> Iterator[str]:
+        """Add the pieces of a message, and yield their texts; in a ``whole`` message, each is a call."""
+        self._messages += 1
+        calls = [self._call(place, piece, pieces, whole) for place, piece in enumerate(pieces)]
+        if len(calls) > 1:
+            self._together = calls
+        for call, piece in zip(calls, pieces, strict=True):
+            if call is not None and (written := call.add(piece)):
+                yield written
+
+    def whole(self, clean: Clean) -> tuple[ToolCall, ...]:
+        """Return the complete calls, by index."""
+        places = enumerate(self._calls)
+        order = [(call.index if isinstance(call.index, int) else place, place) for place, call in places]
+        return tuple(self._calls[place].whole(clean) for _, place in sorted(order))
+
+    def _call(
+        self, place: int, piece: dict[str, Any], pieces: Sequence[dict[str, Any]], whole: bool
+    ) -> _CallParts | None:
+        """Return the call that ``piece`` belongs to; ``None`` if there are too many."""
+        index, call_id, name = _index(piece.get("index")), _text(piece.get("id")), _name(piece)
+        if index is None and not call_id and not name and 1 < len(pieces) == len(self._together):
+            return self._together[place]
+        near = [] if whole else [call for call in self._calls if index in (None, call.index)]
+        call = near[-1] if near else None
+        if call_id:
+            call = next((one for one in near if one.id == call_id), call)
+        if call is not None and not call.is_another(self._messages, call_id, name):
+            call.message = self._messages
+            return call
+        if len(self._calls) >= MAX_TOOL_CALLS:
+            return None
+        self._calls.append(_CallParts(index, call_id, self._messages))
+        return self._calls[-1]
+
+
 class _CallParts:
     """A tool call that is still being streamed."""
 
-    def __init__(self) -> None:
-        self._id = ""
+    def __init__(self, index: int | str | None, call_id: str, message: int) -> None:
+        self.index = index
+        self.id = call_id
+        self.message = message
         self._name = ""
         self._arguments: list[str] = []
+        self._tests = 0
         self._verbatim: VerbatimParts | None = None
+
+    def is_another(self, message: int, call_id: str, name: str) -> bool:
+        """Whether a piece of this message, with this id and name, begins another call than this one."""
+        if not name:
+            return False
+        if call_id and self.id:
+            return call_id != self.id
+        if message == self.message:
+            return True
+        return bool(self._arguments) and (name != self._name or self._is_complete())
 
     def add(self, call: dict[str, Any]) -> str:
         """Add a piece; return its text."""
-        self._id = self._id or _text(call.get("id"))
-        function = call.get("function")
+        self.id = self.id or _text(call.get("id"))
         if not _CALL_FIELDS.issuperset(call):
             self._keep({name: call[name] for name in call.keys() - _CALL_FIELDS})
-        if not isinstance(function, dict):
-            return ""
-        if not _FUNCTION_FIELDS.issuperset(function):
+        function = _function(call)
+        if function is not call and not _FUNCTION_FIELDS.issuperset(function):
             self._keep({"function": {name: function[name] for name in function.keys() - _FUNCTION_FIELDS}})
-        name = "" if self._name else _text(function.get("name"))
-        self._name = self._name or name
+        name = self._add_name(_text(function.get("name")))
         arguments = function.get("arguments")
-        if isinstance(arguments, dict):
-            arguments = orjson.dumps(arguments).decode()
-        self._arguments.append(_text(arguments))
-        return f"{name} {_text(arguments)}" if name else _text(arguments)
+        if arguments is not None and not isinstance(arguments, str):
+            arguments = json.dumps(arguments, separators=(",", ":"), ensure_ascii=False)
+        if arguments:
+            self._arguments.append(arguments)
+        return f"{name} {arguments or ''}" if name else arguments or ""
+
+    def _is_complete(self) -> bool:
+        """Whether the arguments so far are JSON; not tested often, since each test reads all of them."""
+        self._tests += 1
+        try:
+            return self._tests <= MAX_TOOL_CALLS and orjson.loads("".join(self._arguments)) is not None
+        except orjson.JSONDecodeError:
+            return False
+
+    def _add_name(self, name: str) -> str:
+        """Add a part of the name, unless it repeats the name; return what is new."""
+        known = self._name
+        if not name or self._arguments or len(known) > MAX_NAME or name == known:
+            return ""
+        self._name = name if name.startswith(known) else known + name
+        return self._name[len(known) :]
 
     def whole(self, clean: Clean) -> ToolCall:
         """Return the complete call."""
         verbatim = {} if self._verbatim is None else self._verbatim.whole(clean)
-        return ToolCall(clean(self._id), clean(self._name), clean("".join(self._arguments)), verbatim)
+        return ToolCall(clean(self.id), clean(self._name), clean("".join(self._arguments)), verbatim)
 
     def _keep(self, members: dict[str, Any]) -> None:
         if self._verbatim is None:
@@ -497,12 +572,29 @@ class _CallParts:
             self._verbatim.add(name, value)
 
 
+def _function(call: dict[str, Any]) -> dict[str, Any]:
+    """Return the function of a call; some endpoints write its members beside the id."""
+    function = call.get("function")
+    return function if isinstance(function, dict) else call
+
+
+def _name(call: dict[str, Any]) -> str:
+    return _text(_function(call).get("name"))
+
+
+def _index(value: Any) -> int | str | None:
+    if isinstance(value, str):
+        return int(value) if re.fullmatch(r"[0-9]{1,9}", value, re.ASCII) else value or None
+    return value if isinstance(value, int) else None
+
+
 class _Tokens:
     """Token ids and log probabilities of an answer, as arrays."""
 
     def __init__(self) -> None:
         self.logprobs: array[float] = array("d")
         self.ids: array[int] = array("q")
+        self._listed: list[Any] = []
         self.prompt: array[int] = array("q")
 
     @property
@@ -512,25 +604,24 @@ class _Tokens:
 
     def whole(self) -> tuple[array[float] | None, array[int] | None, array[int] | None]:
         """Return log probabilities, answer ids and prompt ids; ``None`` if empty."""
+        if not self.ids and all(type(one) is int and 0 <= one < 2**63 for one in self._listed):
+            self.ids = token_ids(self._listed)
         return self.logprobs or None, self.ids or None, self.prompt or None
 
     def add(self, choice: dict[str, Any]) -> None:
-        """Add the tokens of a choice in the form of OpenAI, vLLM or SGLang."""
+        """Add the tokens of a choice in the form of OpenAI, llama.cpp, vLLM or SGLang."""
         if "token_ids" in choice:
             self.ids.extend(_integers(choice["token_ids"]))
         logprobs = choice.get("logprobs")
         content = logprobs.get("content") if isinstance(logprobs, dict) else None
         if isinstance(content, list):
-            try:
-                self.logprobs.fromlist([token["logprob"] for token in content])
-            except (KeyError, TypeError) as error:
-                raise EndpointMalformed("the endpoint's log probabilities are not numbers") from error
+            if not all(isinstance(token, dict) for token in content):
+                raise EndpointMalformed(INVALID_LOGPROBS)
+            self._add_logprobs([token.get("logprob") for token in content])
+            self._listed += [token.get("id") for token in content]
         of_tokens = logprobs.get("token_logprobs") if isinstance(logprobs, dict) else None
         if isinstance(of_tokens, list):
-            try:
-                self.logprobs.fromlist(of_tokens)
-            except TypeError as error:
-                raise EndpointMalformed("the endpoint's log probabilities are not numbers") from error
+            self._add_logprobs(of_tokens)
         if "prompt_token_ids" in choice:
             self.prompt = _integers(choice["prompt_token_ids"]) or self.prompt
         meta = choice.get("meta_info")
@@ -539,12 +630,19 @@ class _Tokens:
         if isinstance(meta, dict) and not self.prompt:
             self.prompt = _integers(meta.get("prompt_token_ids"))
 
+    def _add_logprobs(self, values: list[Any]) -> None:
+        """Add log probabilities; an unknown one (``null``) is not a number."""
+        try:
+            self.logprobs.fromlist([math.nan if value is None else value for value in values])
+        except TypeError as error:
+            raise EndpointMalformed(INVALID_LOGPROBS) from error
+
     def _sglang(self, rows: list[Any]) -> None:
         try:
             logprobs = [row[0] for row in rows]
             ids = [row[1] for row in rows]
             if not self.logprobs:
-                self.logprobs.fromlist(logprobs)
+                self._add_logprobs(logprobs)
             if not self.ids:
                 self.ids = token_ids(ids)
         except (KeyError, IndexError, TypeError, ValueError) as error:

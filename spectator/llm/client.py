@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -111,12 +112,16 @@ class AnswerReader:
 
     async def stream(self, reply: Reply) -> None:
         """Read a streamed answer, or one that arrives whole despite the request."""
-        events = EventReader()
+        events, begun, blank = EventReader(), b"", True
         while piece := await reply.read():
-            is_first = not self._read
             self._count(piece)
-            if is_first and piece.lstrip().startswith(b"{"):
-                return await self.whole(reply, piece)
+            if blank:
+                begun = (begun + piece).removeprefix(BOM_UTF8).lstrip()
+                if blank := not begun or BOM_UTF8.startswith(begun):
+                    continue
+                if begun.startswith(b"{"):
+                    return await self.whole(reply, begun)
+                piece = begun
             completed = events.feed(piece)
             self._feed(completed)
             if DONE in completed:

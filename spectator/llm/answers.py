@@ -257,7 +257,7 @@ class Assembly:
         self._text: list[str] = []
         self._thought: list[str] = []
         self._refusal: list[str] = []
-        self._calls: _Calls | None = None
+        self._calls: _StreamedCalls | None = None
         self._verbatim: VerbatimParts | None = None
         self._usage: Usage | None = None
         self._model: str | None = None
@@ -423,7 +423,7 @@ class Assembly:
         if not calls and isinstance(legacy := message.get("function_call"), dict):
             calls = [{"function": legacy}]
         if calls and isinstance(calls, list):
-            self._calls = self._calls or _Calls()
+            self._calls = self._calls or _StreamedCalls()
             for written in self._calls.add([call for call in calls if isinstance(call, dict)], whole=whole):
                 self._grow("tool", written)
 
@@ -458,7 +458,7 @@ class Assembly:
         self._grown_size = 0
 
 
-class _Calls:
+class _StreamedCalls:
     """Tool calls that are still being streamed.
 
     A piece belongs to the call with its index and its id, as far as it has them. Endpoints leave out indexes,
@@ -481,10 +481,12 @@ class _Calls:
                 yield written
 
     def whole(self, clean: Clean) -> tuple[ToolCall, ...]:
-        """Return the complete calls, by index."""
-        places = enumerate(self._calls)
-        order = [(call.index if isinstance(call.index, int) else place, place) for place, call in places]
-        return tuple(self._calls[place].whole(clean) for _, place in sorted(order))
+        """Return the complete calls: by index if each has its own, else in order of appearance."""
+        calls = self._calls
+        by_index = {call.index: call for call in calls if isinstance(call.index, int)}
+        if len(by_index) == len(calls):
+            calls = [by_index[index] for index in sorted(by_index)]
+        return tuple(call.whole(clean) for call in calls)
 
     def _call(
         self, place: int, piece: dict[str, Any], pieces: Sequence[dict[str, Any]], whole: bool

@@ -51,45 +51,45 @@ FORMS: Final = (
     CallForm(
         "DeepSeek V3, R1",
         '<｜tool▁call▁begin｜>function<｜tool▁sep｜>f\n```json\n{"a": 1}\n```<｜tool▁call▁end｜>',
-        r"<｜tool▁call▁begin｜>\s*function\s*<｜tool▁sep｜>\s*NAME(?=\s)",
+        r"<｜tool▁call▁begin｜>\s*+function\s*+<｜tool▁sep｜>\s*+NAME(?=\s)",
         "object",
     ),
     CallForm(
         "DeepSeek V3.1",
         '<｜tool▁call▁begin｜>f<｜tool▁sep｜>{"a": 1}<｜tool▁call▁end｜>',
-        r"<｜tool▁call▁begin｜>\s*NAME\s*<｜tool▁sep｜>",
+        r"<｜tool▁call▁begin｜>\s*+NAME\s*+<｜tool▁sep｜>",
         "object",
     ),
     CallForm(
         "DeepSeek V3.2",
         '<｜DSML｜invoke name="f"><｜DSML｜parameter name="a" string="false">1</｜DSML｜parameter>'
         "</｜DSML｜invoke>",
-        rf"<{_PREFIX}(?:invoke|tool|function)\s+name={_QUOTED}\s*/?>",
+        rf"<{_PREFIX}(?:invoke|tool|function)\s++name={_QUOTED}\s*+/?>",
         "parameters",
     ),
     CallForm(
         "MiniMax M2, Step 3",
         '<minimax:tool_call><invoke name="f"><parameter name="a">1</parameter></invoke></minimax:tool_call>',
-        rf"<{_PREFIX}invoke\s+name={_QUOTED}\s*/?>",
+        rf"<{_PREFIX}invoke\s++name={_QUOTED}\s*+/?>",
         "parameters",
     ),
     CallForm(
         "Qwen3-Coder, Seed-OSS, Nemotron 3",
         "<tool_call><function=f><parameter=a>1</parameter></function></tool_call>",
-        rf"<function={_QUOTED}\s*>",
+        rf"<function={_QUOTED}\s*+>",
         "parameters",
     ),
-    CallForm("Llama 3.1", '<function=f>{"a": 1}</function>', rf"<function={_QUOTED}\s*>", "parameters"),
+    CallForm("Llama 3.1", '<function=f>{"a": 1}</function>', rf"<function={_QUOTED}\s*+>", "parameters"),
     CallForm(
         "GLM 4.5 to 4.7",
         "<tool_call>f\n<arg_key>a</arg_key>\n<arg_value>1</arg_value>\n</tool_call>",
-        r"<tool_call>\s*NAME(?=\s*(?:<arg_key>|</tool_call>))",
+        r"<tool_call>\s*+NAME(?=\s*+(?:<arg_key>|</tool_call>))",
         "parameters",
     ),
     CallForm(
         "Kimi K2",
         '<|tool_call_begin|>functions.f:0<|tool_call_argument_begin|>{"a": 1}<|tool_call_end|>',
-        r"<\|tool_call_begin\|>\s*NAME\s*<\|tool_call_argument_begin\|>",
+        r"<\|tool_call_begin\|>\s*+NAME\s*+<\|tool_call_argument_begin\|>",
         "object",
     ),
     CallForm(
@@ -101,20 +101,20 @@ FORMS: Final = (
     CallForm(
         "Mistral Small 3.2 and later",
         '[TOOL_CALLS]f[ARGS]{"a": 1}',
-        r"\[TOOL_CALLS\]\s*NAME(?:\[CALL_ID\][\w-]{1,64})?(?:\[ARGS\])?(?=\s*\{)",
+        r"\[TOOL_CALLS\]\s*+NAME(?:\[CALL_ID\][\w-]{1,64})?(?:\[ARGS\])?(?=\s*+\{)",
         "object",
     ),
     CallForm("Mistral", '[TOOL_CALLS][{"name": "f", "arguments": {"a": 1}}]', r"\[TOOL_CALLS\]", "calls"),
     CallForm(
         "Gemma 4, FunctionGemma",
         "<|tool_call>call:f{a:1}<tool_call|>",
-        r"(?:<\|tool_call>|<start_function_call>)\s*call:NAME(?=\{)",
+        r"(?:<\|tool_call>|<start_function_call>)\s*+call:NAME(?=\{)",
         "object",
     ),
     CallForm(
         "Llama 4, Olmo 3, LFM2",
         "<|python_start|>[f(a=1)]<|python_end|>",
-        r"<(?:\|python_start\||\|tool_call_start\||\|python_tag\||function_calls|tool_call)>\s*\[?\s*NAME(?=\()",
+        r"<(?:\|python_start\||\|tool_call_start\||\|python_tag\||function_calls|tool_call)>\s*+\[?\s*+NAME(?=\()",
         "python",
     ),
     CallForm(
@@ -150,11 +150,11 @@ FORMS: Final = (
     CallForm(
         "InternLM",
         '<|action_start|><|plugin|>{"name": "f", "parameters": {"a": 1}}<|action_end|>',
-        r"<\|action_start\|>\s*<\|plugin\|>",
+        r"<\|action_start\|>\s*+<\|plugin\|>",
         "calls",
     ),
     CallForm("Phi-4", 'functools[{"name": "f", "arguments": {"a": 1}}]', r"functools(?=\[)", "calls"),
-    CallForm("Llama 3.2 (Pythonic)", "[f(a=1)]", r"\[\s*NAME(?=\()", "python", marked=False),
+    CallForm("Llama 3.2 (Pythonic)", "[f(a=1)]", r"\[\s*+NAME(?=\()", "python", marked=False),
     CallForm(
         "any",
         '{"tool": "f", "arguments": {"a": 1}}',
@@ -178,9 +178,9 @@ _SPACE: Final = re.compile(r"\s*+(?:```(?:json)?\s*+)?")
 _CALL: Final = re.compile(rf"({_NAME})(?=\()")
 
 _PARAMETER: Final = re.compile(
-    rf"\s*+(?:<(?P<prefix>{_PREFIX})parameter(?:=|\s+name=)[\"']?(?P<tag>[\w.-]{{1,64}})[\"']?"
-    r"(?:\s+string=[\"']?(?P<string>true|false)[\"']?)?\s*>"
-    r"|<arg_key>\s*(?P<pair>[^<>]{1,64}?)\s*</arg_key>\s*<arg_value>"
+    rf"\s*+(?:<(?P<prefix>{_PREFIX})parameter(?:=|\s++name=)[\"']?(?P<tag>[\w.-]{{1,64}})[\"']?"
+    r"(?:\s++string=[\"']?(?P<string>true|false)[\"']?)?\s*+>"
+    r"|<arg_key>\s*+(?P<pair>[^<>]{1,64}?)\s*+</arg_key>\s*+<arg_value>"
     r"|<(?P<child>[A-Za-z_][\w-]{0,63})>)"
 )
 _LAST: Final = re.compile(rf"\s*+</{_PREFIX}(?:function|invoke|tool|tool_call|tool_use)>")

@@ -116,7 +116,7 @@ class AnswerReader:
         while piece := await reply.read():
             self._count(piece)
             if blank:
-                begun = (begun + piece).removeprefix(BOM_UTF8).lstrip()
+                begun = (begun + piece).lstrip().removeprefix(BOM_UTF8).lstrip()
                 if blank := not begun or BOM_UTF8.startswith(begun):
                     continue
                 if begun.startswith(b"{"):

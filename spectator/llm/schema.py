@@ -209,7 +209,7 @@ def coerce(value: Any, schema: Any, *, root: Schema | None = None, depth: int = 
         return coerce(value, resolve(schema["$ref"], whole), root=whole, depth=depth + 1)
     kind = schema.get("type")
     if isinstance(value, str):
-        value = _from_text(value, kind, schema.get("enum"))
+        value = _from_text(value, schema, whole)
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         return int(value)
     if isinstance(value, dict):
@@ -234,17 +234,27 @@ def _takes_null(schema: Any) -> bool:
     return kinds == "null" or "null" in kinds or "anyOf" in schema or "oneOf" in schema
 
 
-def _from_text(text: str, kind: Any, choices: Any) -> Any:
+def _from_text(text: str, schema: Schema, root: Schema) -> Any:
+    kind, choices = schema.get("type"), schema.get("enum")
     if isinstance(choices, list | tuple) and text not in choices:
         meant = [c for c in choices if isinstance(c, str) and c.casefold() == text.strip().casefold()]
-        return meant[0] if len(meant) == 1 else text
+        if len(meant) == 1:
+            return meant[0]
     if kind in ("number", "integer", "boolean", "array", "object"):
-        try:
-            meant_value = json.loads(text.strip().lower() if kind == "boolean" else text)
-        except (ValueError, RecursionError):
-            return text
-        return meant_value if _is_of(meant_value, kind) else text
-    return text
+        value = _decoded(text.strip().lower() if kind == "boolean" else text)
+        return value if _is_of(value, kind) else text
+    if isinstance(kind, str) or first_violation(text, schema, root=root) is None:
+        return text
+    value = _decoded(text)
+    return value if first_violation(value, schema, root=root) is None else text
+
+
+def _decoded(text: str) -> Any:
+    """Return the JSON value of a text, or the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _is_of(value: Any, kinds: Any) -> bool:

@@ -292,12 +292,17 @@ def test_a_stream_is_whole_with_a_finish_reason_even_without_its_last_mark(endin
     assert asyncio.run(run()).text == "x"
 
 
-def test_an_endpoint_that_ignores_the_wish_for_a_stream_is_understood() -> None:
+@pytest.mark.parametrize("before", [b"", b" \n", b"\xef\xbb\xbf", b"\r\n\xef\xbb\xbf  ", b"\n" * 5_000])
+@pytest.mark.parametrize(
+    "body", [GOOD, b'data: {"choices": [{"delta": {"content": "hello"}}]}\n\ndata: [DONE]\n\n']
+)
+def test_blanks_before_an_answer_do_not_matter(before: bytes, body: bytes, stream: bool) -> None:
+    """Nor does an endpoint that ignores the wish for a stream."""
+
     async def run() -> ChatAnswer:
         request = ChatRequest(model="m", messages=[], stream=True)
-        return await client(FakeTransport(FakeReply(200, b" \n" + GOOD)), ManualClock()).complete(
-            request, deadline=60
-        )
+        transport = FakeTransport(FakeReply(200, before + body))
+        return await client(transport, ManualClock()).complete(request, deadline=60)
 
     assert asyncio.run(run()).text == "hello"
 

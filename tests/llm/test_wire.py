@@ -289,8 +289,12 @@ def test_calls_beyond_reason_are_not_collected() -> None:
 
 
 @pytest.mark.parametrize(
-    "data", [b'{"a": NaN}', b'{"a": -Infinity}', b'{"a": "\\ud800"}', b'{"a": 123456789012345678901}']
-)
+    "data",
+    [
+        b'{"a": NaN}', b'{"a": -Infinity}', b'{"a": "\\ud800"}', b'{"a": 123456789012345678901}',
+        b'\xef\xbb\xbf {"a": 1}',
+    ],
+)  # fmt: skip
 def test_what_python_servers_write_beyond_the_standard_is_read(data: bytes) -> None:
     assert "a" in decode_json(data)
 

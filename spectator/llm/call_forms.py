@@ -25,6 +25,10 @@ MAX_MARKS: Final = 64
 """Opening marks in a text; a text with more is not read."""
 
 
+MAX_CLOSINGS: Final = 16
+"""Closing marks that an argument may contain; one with more is not read."""
+
+
 @dataclass(frozen=True, slots=True)
 class CallForm:
     """One form of a tool call.
@@ -64,13 +68,13 @@ FORMS: Final = (
         "DeepSeek V3.2",
         '<｜DSML｜invoke name="f"><｜DSML｜parameter name="a" string="false">1</｜DSML｜parameter>'
         "</｜DSML｜invoke>",
-        rf"<{_PREFIX}(?:invoke|tool|function)\s++name={_QUOTED}\s*+/?>",
+        rf"<｜DSML｜\s?invoke\s++name={_QUOTED}\s*+>",
         "parameters",
     ),
     CallForm(
         "MiniMax M2, Step 3",
         '<minimax:tool_call><invoke name="f"><parameter name="a">1</parameter></invoke></minimax:tool_call>',
-        rf"<{_PREFIX}invoke\s++name={_QUOTED}\s*+/?>",
+        rf"<(?:[\w-]{{1,16}}+:)?(?:invoke|tool|function)\s++name={_QUOTED}\s*+>",
         "parameters",
     ),
     CallForm(
@@ -95,7 +99,7 @@ FORMS: Final = (
     CallForm(
         "gpt-oss (harmony)",
         '<|channel|>commentary to=functions.f <|constrain|>json<|message|>{"a": 1}<|call|>',
-        r"to=functions\.NAME(?:\s|json|code|commentary|<\|(?:channel|constrain|message)\|>){0,12}(?=[{\"])",
+        r"(?<=to)=functions\.NAME(?:\s|json|code|commentary|<\|(?:channel|constrain|message)\|>){0,12}(?=[{\"])",
         "object",
     ),
     CallForm(
@@ -153,7 +157,7 @@ FORMS: Final = (
         r"<\|action_start\|>\s*+<\|plugin\|>",
         "calls",
     ),
-    CallForm("Phi-4", 'functools[{"name": "f", "arguments": {"a": 1}}]', r"functools(?=\[)", "calls"),
+    CallForm("Phi-4", 'functools[{"name": "f", "arguments": {"a": 1}}]', r"(?<=functools)\[", "calls"),
     CallForm("Llama 3.2 (Pythonic)", "[f(a=1)]", r"\[\s*+NAME(?=\()", "python", marked=False),
     CallForm(
         "any",
@@ -166,13 +170,14 @@ FORMS: Final = (
 """Every form; of several that fit at one place, the first is taken."""
 
 _NAME: Final = r"[\w./:-]{1,80}+"
-_START: Final = re.compile(r"[<\[{]|functools\[|to=functions\.")
+_START: Final = re.compile(r"[<\[{=]")
 _OPENING: Final = re.compile(
     "|".join(
         f"(?P<form{number}>{form.opening.replace('NAME', f'(?P<name{number}>{_NAME})')})"
         for number, form in enumerate(FORMS)
     )
 )
+_NAMED: Final = _OPENING.groupindex.keys()
 _BETWEEN: Final = re.compile(r"(?:[\s,;\[\]]|```(?:json)?)*+")
 _SPACE: Final = re.compile(r"\s*+(?:```(?:json)?\s*+)?")
 _CALL: Final = re.compile(rf"({_NAME})(?=\()")
@@ -224,9 +229,9 @@ def read_calls_in(text: str, names: Collection[str]) -> tuple[list[FoundCall], b
         opening = _OPENING.match(text, start.start())
         if opening is None or opening.lastgroup is None:
             continue
-        number = next(n for n in range(len(FORMS)) if opening[f"form{n}"] is not None)
-        form, at = FORMS[number], opening.end()
-        name = opening.groupdict().get(f"name{number}")
+        number = opening.lastgroup.removeprefix("form")
+        form, at = FORMS[int(number)], opening.end()
+        name = opening[f"name{number}"] if f"name{number}" in _NAMED else None
         if form.marked:
             marks += 1
             if marks > MAX_MARKS:
@@ -285,9 +290,10 @@ def _read_parameters(reader: ObjectReader, name: str | None, at: int) -> Iterato
         if opening["tag"]:
             closing = f"</{opening['prefix']}parameter>"
         end = text.find(closing, opening.end())
-        while end >= 0 and not _follows_a_value(text, end + len(closing)):
-            end = text.find(closing, end + 1)
-        if end < 0:
+        tries = 0
+        while end >= 0 and tries <= MAX_CLOSINGS and not _follows_a_value(text, end + len(closing)):
+            end, tries = text.find(closing, end + 1), tries + 1
+        if end < 0 or tries > MAX_CLOSINGS:
             yield FoundCall(name, None, at)
             return
         at, count = end + len(closing), count + 1

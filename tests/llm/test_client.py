@@ -296,7 +296,7 @@ def test_a_stream_is_whole_with_a_finish_reason_even_without_its_last_mark(endin
 @pytest.mark.parametrize(
     "body", [GOOD, b'data: {"choices": [{"delta": {"content": "hello"}}]}\n\ndata: [DONE]\n\n']
 )
-def test_blanks_before_an_answer_do_not_matter(before: bytes, body: bytes, stream: bool) -> None:
+def test_blanks_before_an_answer_do_not_matter(before: bytes, body: bytes) -> None:
     """Nor does an endpoint that ignores the wish for a stream."""
 
     async def run() -> ChatAnswer:

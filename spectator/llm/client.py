@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from array import array
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
@@ -26,7 +27,7 @@ from spectator.errors import (
     EndpointTimeout,
     EndpointUnavailable,
 )
-from spectator.llm.answers import Assembly
+from spectator.llm.answers import Assembly, token_ids
 from spectator.llm.anthropic import AnthropicForm
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, OnWait
 from spectator.llm.endpoints import Address, ApiKey, Form, mask
@@ -92,6 +93,9 @@ class EventReader:
 
 DONE: Final = b"[DONE]"
 """Data of the event that ends a stream."""
+
+TOKENIZE_S: Final = 5.0
+"""Longest time to ask for the token ids of a prompt after its answer, seconds."""
 
 LINGER_S: Final = 0.05
 """How long to wait for the last bytes after an answer, so that the connection can be reused."""
@@ -318,6 +322,7 @@ class ChatClient:
         self._first_request_at: float | None = None
         self._started = False  # whether the time of the startup jitter is over
         self._form = form or OpenAIForm()
+        self._has_templates = True
         self._headers = {
             "Content-Type": "application/json",
             "Accept": "application/json, text/event-stream",
@@ -363,6 +368,8 @@ class ChatClient:
                 answer = await self._attempt(pending, 1 if attempts is None else attempts.failed + 1)
                 if self.adaptive is not None:
                     self.adaptive.succeeded()
+                if request.token_ids and answer.token_ids and answer.prompt_token_ids is None:
+                    answer.prompt_token_ids = await self._prompt_token_ids(pending, answer)
                 return answer
             except EndpointError as error:
                 if isinstance(error, EndpointBusy) and error.status is not None:
@@ -399,7 +406,7 @@ class ChatClient:
             EndpointError: There is no answer.
         """
         until = self._clock.monotonic() + deadline
-        root = self._address.base_url.rstrip("/").removesuffix("/v1")
+        root = self._root()
         body = {"model": model, "messages": list(messages), "add_generation_prompt": opens_answer}
         attempts = Attempts(self._retry, self._rng)
         while True:
@@ -415,15 +422,47 @@ class ChatClient:
                     raise
             await self._clock.sleep(wait)
 
-    async def _tokenized(self, url: str, body: bytes) -> list[int]:
+    async def _prompt_token_ids(self, pending: _PendingRequest, answer: ChatAnswer) -> array[int] | None:
+        """Return the ids of a prompt's tokens from an endpoint that gives only its answer's (llama.cpp).
+
+        They are taken only if they are as many as the endpoint counted.
+        """
+        if not self._has_templates or answer.usage is None:
+            return None
+        try:
+            async with asyncio.timeout(max(0.0, min(TOKENIZE_S, pending.until - self._clock.monotonic()))):
+                prompt = await self._member(f"{self._root()}/apply-template", pending.body, "prompt")
+                body = {"content": prompt, "add_special": True, "parse_special": True}
+                ids = await self._member(f"{self._root()}/tokenize", encode_json_body(body), "tokens")
+        except (EndpointError, TimeoutError) as error:
+            self._has_templates = not isinstance(error, EndpointRefused)
+            return None
+        is_whole = isinstance(ids, list) and len(ids) == answer.usage.tokens_in
+        try:
+            return token_ids(ids) if is_whole else None
+        except ValueError:
+            return None
+
+    def _root(self) -> str:
+        return self._address.base_url.rstrip("/").removesuffix("/v1")
+
+    async def _member(self, url: str, body: bytes, name: str) -> Any:
+        """Return a member of the object that ``url`` answers; ``None`` if it has none."""
         async with self._transport.post(url, body, self._sent_headers()) as reply:
-            if reply.status == 200:
-                found = decode_json(await read_body(reply, self._limits.answer_bytes))
-                tokens = found.get("tokens") if isinstance(found, dict) else None
-                if isinstance(tokens, list) and tokens and all(isinstance(one, int) for one in tokens):
-                    return tokens
-            elif (failed := await self._failure(reply)).retryable or reply.status in (401, 402, 403):
-                raise failed
+            if reply.status != 200:
+                raise await self._failure(reply)
+            found = decode_json(await read_body(reply, self._limits.answer_bytes))
+        return found.get(name) if isinstance(found, dict) else None
+
+    async def _tokenized(self, url: str, body: bytes) -> list[int]:
+        try:
+            tokens = await self._member(url, body, "tokens")
+        except EndpointRefused as refused:
+            if refused.status in (401, 402, 403):
+                raise
+            tokens = None
+        if isinstance(tokens, list) and tokens and all(isinstance(one, int) for one in tokens):
+            return tokens
         raise EndpointRefused(
             "the endpoint has no /tokenize for conversations, so token_in cannot be used; use vLLM, or turn "
             "token_in off",

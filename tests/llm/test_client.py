@@ -353,3 +353,40 @@ def test_closing_closes_the_transport() -> None:
     transport = FakeTransport(FakeReply())
     asyncio.run(client(transport, ManualClock()).aclose())
     assert transport.closed == 1
+
+
+def of_llama_cpp(prompt: Any) -> list[FakeReply]:
+    """An answer with its own token ids, the prompt as text, and its token ids."""
+    logprobs = {"content": [{"id": 7, "token": "hi", "logprob": -0.5}]}
+    choice = {"message": {"content": "hi"}, "logprobs": logprobs, "finish_reason": "stop"}
+    answer = {"choices": [choice], "usage": {"prompt_tokens": 3, "completion_tokens": 1}}
+    bodies = (answer, {"prompt": "<|user|>hi"}, {"tokens": prompt})
+    return [FakeReply(200, json.dumps(body).encode()) for body in bodies]
+
+
+@pytest.mark.parametrize(
+    ("replies", "prompt"),
+    [
+        (of_llama_cpp([1, 2, 3]), [1, 2, 3]),
+        (of_llama_cpp([1, 2]), None),
+        (of_llama_cpp([1, 2, "x"]), None),
+        (of_llama_cpp(None), None),
+        ([of_llama_cpp([])[0], FakeReply(404, b"{}")], None),
+        ([of_llama_cpp([])[0], FakeReply(500, b"{}")], None),
+        ([of_llama_cpp([])[0], EndpointUnavailable("gone")], None),
+    ],
+)
+def test_the_tokens_of_a_prompt_are_asked_for_where_the_answer_lacks_them(
+    replies: list[Any], prompt: list[int] | None
+) -> None:
+    """llama.cpp; only as many as it counted are taken."""
+    transport = FakeTransport(*replies)
+
+    async def run() -> ChatAnswer:
+        request = ChatRequest(model="m", messages=[], token_ids=True)
+        return await client(transport, ManualClock()).complete(request, deadline=60)
+
+    answer = asyncio.run(run())
+    assert list(answer.token_ids or ()) == [7]
+    assert (None if answer.prompt_token_ids is None else list(answer.prompt_token_ids)) == prompt
+    assert transport.urls[1].endswith("/apply-template") and "/v1" not in transport.urls[1]

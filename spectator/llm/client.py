@@ -406,7 +406,7 @@ class ChatClient:
             EndpointError: There is no answer.
         """
         until = self._clock.monotonic() + deadline
-        root = self._root()
+        root = self._address.base_url.rstrip("/").removesuffix("/v1")
         body = {"model": model, "messages": list(messages), "add_generation_prompt": opens_answer}
         attempts = Attempts(self._retry, self._rng)
         while True:
@@ -422,47 +422,15 @@ class ChatClient:
                     raise
             await self._clock.sleep(wait)
 
-    async def _prompt_token_ids(self, pending: _PendingRequest, answer: ChatAnswer) -> array[int] | None:
-        """Return the ids of a prompt's tokens from an endpoint that gives only its answer's (llama.cpp).
-
-        They are taken only if they are as many as the endpoint counted.
-        """
-        if not self._has_templates or answer.usage is None:
-            return None
-        try:
-            async with asyncio.timeout(max(0.0, min(TOKENIZE_S, pending.until - self._clock.monotonic()))):
-                prompt = await self._member(f"{self._root()}/apply-template", pending.body, "prompt")
-                body = {"content": prompt, "add_special": True, "parse_special": True}
-                ids = await self._member(f"{self._root()}/tokenize", encode_json_body(body), "tokens")
-        except (EndpointError, TimeoutError) as error:
-            self._has_templates = not isinstance(error, EndpointRefused)
-            return None
-        is_whole = isinstance(ids, list) and len(ids) == answer.usage.tokens_in
-        try:
-            return token_ids(ids) if is_whole else None
-        except ValueError:
-            return None
-
-    def _root(self) -> str:
-        return self._address.base_url.rstrip("/").removesuffix("/v1")
-
-    async def _member(self, url: str, body: bytes, name: str) -> Any:
-        """Return a member of the object that ``url`` answers; ``None`` if it has none."""
-        async with self._transport.post(url, body, self._sent_headers()) as reply:
-            if reply.status != 200:
-                raise await self._failure(reply)
-            found = decode_json(await read_body(reply, self._limits.answer_bytes))
-        return found.get(name) if isinstance(found, dict) else None
-
     async def _tokenized(self, url: str, body: bytes) -> list[int]:
-        try:
-            tokens = await self._member(url, body, "tokens")
-        except EndpointRefused as refused:
-            if refused.status in (401, 402, 403):
-                raise
-            tokens = None
-        if isinstance(tokens, list) and tokens and all(isinstance(one, int) for one in tokens):
-            return tokens
+        async with self._transport.post(url, body, self._sent_headers()) as reply:
+            if reply.status == 200:
+                found = decode_json(await read_body(reply, self._limits.answer_bytes))
+                tokens = found.get("tokens") if isinstance(found, dict) else None
+                if isinstance(tokens, list) and tokens and all(isinstance(one, int) for one in tokens):
+                    return tokens
+            elif (failed := await self._failure(reply)).retryable or reply.status in (401, 402, 403):
+                raise failed
         raise EndpointRefused(
             "the endpoint has no /tokenize for conversations, so token_in cannot be used; use vLLM, or turn "
             "token_in off",
@@ -493,6 +461,37 @@ class ChatClient:
             self.adaptive.refused()
         if self._pacing is not None and error.retry_after_s is not None:
             self._pacing.rest(error.retry_after_s)
+
+    async def _prompt_token_ids(self, pending: _PendingRequest, answer: ChatAnswer) -> array[int] | None:
+        """Return the ids of a prompt's tokens from an endpoint that gives only its answer's (llama.cpp).
+
+        They are taken only if they are as many as the endpoint counted.
+        """
+        if not self._has_templates or answer.usage is None:
+            return None
+        root = self._address.base_url.rstrip("/").removesuffix("/v1")
+        try:
+            async with asyncio.timeout(max(0.0, min(TOKENIZE_S, pending.until - self._clock.monotonic()))):
+                prompt = await self._member(f"{root}/apply-template", pending.body, "prompt")
+                self._has_templates = isinstance(prompt, str)
+                if not self._has_templates:
+                    return None
+                body = {"content": prompt, "add_special": True, "parse_special": True}
+                ids = await self._member(f"{root}/tokenize", encode_json_body(body), "tokens")
+        except (EndpointError, TimeoutError) as error:
+            self._has_templates = not isinstance(error, EndpointMalformed)
+            return None
+        is_whole = isinstance(ids, list) and len(ids) == answer.usage.tokens_in
+        try:
+            return token_ids(ids) if is_whole else None
+        except ValueError:
+            return None
+
+    async def _member(self, url: str, body: bytes, name: str) -> Any:
+        """Return a member of the object that ``url`` answers; ``None`` if there is none."""
+        async with self._transport.post(url, body, self._sent_headers()) as reply:
+            found = decode_json(await read_body(reply, self._limits.answer_bytes))
+        return found.get(name) if isinstance(found, dict) and reply.status == 200 else None
 
     async def _attempt(self, pending: _PendingRequest, number: int) -> ChatAnswer:
         places = self._places

@@ -32,6 +32,7 @@ _REASONS: Final = (REASON, "reasoning", "rationale", "thought", "explanation")
 _NAMES: Final = ("tool", "name", "tool_name", "action", "function")
 _ABOUT: Final = ("type", "id", "index", "tool_call_id")
 _ARGUMENTS: Final = ("arguments", "args", "parameters", "params", "input")
+_NESTED: Final = ("function", "function_call")
 _LISTS: Final = ("tool_calls", "actions", "calls", "plan")
 _COUNTER: Final = re.compile(r":\d+$")
 _MARK: Final = re.compile(r"<[^<>]{1,40}>")
@@ -222,10 +223,10 @@ def _in_value(value: Any, known: Known, reason: str, depth: int = 0) -> Iterator
     if not isinstance(value, dict) or depth > 3:
         return
     reason = _stated_reason(value) or reason
-    for key in ("function", "function_call"):
-        if isinstance(inner := value.get(key), dict):
-            yield from _in_value(inner, known, reason, depth + 1)
-            return
+    nested = next((value[key] for key in _NESTED if isinstance(value.get(key), dict)), None)
+    if nested is not None:
+        yield from _in_value(nested, known, reason, depth + 1)
+        return
     key = next((key for key in _NAMES if isinstance(value.get(key), str)), None)
     steps = next((value[key] for key in _LISTS if isinstance(value.get(key), list)), None)
     if key is not None and (steps is None or value[key] in known):

@@ -16,9 +16,10 @@ from spectator.errors import (
     EndpointRefused,
     EndpointUnavailable,
 )
-from spectator.llm.answers import MAX_DELTA, MAX_TOOL_CALLS, Assembly
+from spectator.llm.answers import MAX_DELTA, Assembly
 from spectator.llm.chat import ChatAnswer, ChatRequest, ToolCall, Usage
 from spectator.llm.endpoints import ApiKey
+from spectator.llm.message_parts import MAX_TOOL_CALLS
 from spectator.llm.retry import error_of
 from spectator.llm.wire_forms import decode_json, encode_request
 

@@ -66,6 +66,16 @@ def test_calls_without_ids_that_repeat_a_name_are_told_apart() -> None:
     assert streamed(calls(*(piece(*one, index=0) for one in same))) == same
 
 
+@pytest.mark.parametrize("index", [{"index": 0}, {"index": None}, {}])
+def test_calls_with_ids_and_without_arguments_are_told_apart(index: dict[str, Any]) -> None:
+    pieces = [piece("wait", "", id=name, **index) for name in "AB"]
+    assert streamed(*map(calls, pieces)) == [("wait", ""), ("wait", "")]
+    assert streamed(*map(calls, [*pieces, piece("wait", "{}", id="B", **index)])) == [
+        ("wait", ""),
+        ("wait", "{}"),
+    ]
+
+
 def test_pieces_that_come_together_belong_to_their_calls() -> None:
     begun = calls(piece("first", '{"n"', id="A"), piece("second", '{"n"', id="B"))
     assert streamed(begun, calls(piece(None, ": 1}"), piece(None, ": 2}"))) == TWO

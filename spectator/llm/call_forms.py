@@ -211,7 +211,7 @@ def read_calls_in(text: str, names: Collection[str]) -> tuple[list[FoundCall], b
 
     Args:
         text: What the model wrote.
-        names: Names of the legal tools; other names are no calls in unmarked Python.
+        names: Names of the legal tools; unmarked Python is a call only with one of them.
 
     Returns:
         The calls, and whether there is a mark.

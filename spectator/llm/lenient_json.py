@@ -27,7 +27,7 @@ _STRING: Final = (
 )
 _COMMENT: Final = r"//[^\n]*+|/\*.*?(?:\*/|\Z)"
 _TOKEN: Final = re.compile(rf"{_STRING}|{_COMMENT}|[A-Za-z_][\w.-]*+", re.DOTALL)
-_STRUCTURE: Final = re.compile(rf"{_STRING}|{_COMMENT}|[{{}}\[\]()]", re.DOTALL)
+_STRUCTURE: Final = re.compile(rf"{_STRING}|{_COMMENT}|[{{}}\[\]()]|</tool_(?:call|use)>", re.DOTALL)
 _SURPLUS_COMMA: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|,(?=\s*+[}\]])', re.DOTALL)
 _ESCAPE: Final = re.compile(r'\\(?:x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8})|.)|"', re.DOTALL)
 _KEYWORD: Final = re.compile(rf"{_STRING}|{_COMMENT}|([A-Za-z_]\w*)\s*+=(?!=)", re.DOTALL)
@@ -68,7 +68,7 @@ class ObjectReader:
 
         Args:
             start: Position of the brace.
-            unclosed: Add closing brackets that are missing at the end of the text.
+            unclosed: Add closing brackets that are missing at the end of the text or before a closing mark.
 
         Returns:
             The object, ``None`` if it cannot be read, and its end.
@@ -80,7 +80,7 @@ class ObjectReader:
                 self._tries -= 1
                 self.exhausted = self._tries < 0
         end, closed = self.end_of(start)
-        if not closed and (not unclosed or end < len(self.text)):
+        if not closed and not (unclosed and self.text[end : end + 2] in ("", "</")):
             return None, end
         return _decoded(repair(self.text[start:end])), end
 
@@ -106,8 +106,11 @@ class ObjectReader:
                 if depth == 0:
                     self._room -= token.end() - start
                     return token.end(), True
+            elif token[0][:2] == "</":
+                limit = token.start()
+                break
         self._room -= limit - start
-        self.exhausted = self.exhausted or limit < len(self.text)
+        self.exhausted = self.exhausted or (limit < len(self.text) and self._room <= 0)
         return limit, False
 
 

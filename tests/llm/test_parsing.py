@@ -73,6 +73,7 @@ def understood(text: str) -> list[ParsedCall]:
         'if {x} then {"tool": "plan_shot", "arguments": {"shot": "pull", "aggression": 0.7}}',
         '<tool_call>\n{"name": "plan_shot", "arguments": {"shot": "pull", "aggression": 0.7}}\n</tool_call>',
         '<tool_call>{"name": "plan_shot", "arguments": {"shot": "pull", "aggression": 0.7}}',
+        '<tool_call>{"name": "plan_shot", "arguments": {"shot": "pull", "aggression": 0.7}\n</tool_call>',
         "<function=plan_shot><parameter=shot>\npull\n</parameter><parameter=aggression>0.7</parameter></function>",
         '<invoke name="plan_shot"><parameter name="shot">pull</parameter>'
         '<parameter name="aggression">0.7</parameter></invoke>',

@@ -1,7 +1,7 @@
 """The ball model: draws balls from fitted tables by situation, plans and intents.
 
-The levers of a plan and skill move the chances of a ball. What a plan would gain on average is charged at
-the ball's prices.
+The levers of a plan and skill move the chances of a ball. What a plan would gain its side on average is
+charged at the ball's prices; what it loses stays lost.
 """
 
 from __future__ import annotations

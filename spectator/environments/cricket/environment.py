@@ -415,7 +415,7 @@ class CricketEnvironment:
 def _fresh(seed: int, options: Mapping[str, Any]) -> Game:
     """Return a game of this seed and these options, before the toss."""
     circumstances = circumstances_of(seed, options)
-    teams = teams_in(seed, circumstances, options["max_overs"])
+    teams = teams_in(seed, circumstances, options["max_overs"], women=options["profile"] == "women")
     model = load_model(options["profile"], options["level"])
     valued = options.get("reward", "score") == "decision_value"
     return Game(

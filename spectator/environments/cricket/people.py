@@ -78,7 +78,7 @@ class Player:
 
 
 # Invented for this world. Given names are common in cricketing countries; surnames are made up.
-GIVEN = (
+MEN = (
     "Aarav Adil Akeem Alder Amari Anders Anil Arlo Arno Ashan Bashir Beau Bevan Bram Caleb Callum "
     "Chamo Corin Dario Darsh Declan Deven Dilan Eamon Edrik Elias Emre Ewan Faisal Farid Finlay "
     "Gareth Gavan Hamish Haris Hendrik Ilyas Imre Isuru Ivo Jai Jamal Jarek Jomar Junaid Kasun Keiran "
@@ -86,6 +86,15 @@ GIVEN = (
     "Nalin Neil Nikhil Niro Odean Omar Orin Osman Pavan Pieter Praveen Qasim Rafe Rahil Ravin Rohan "
     "Romel Ruan Sabir Sajid Samar Sefu Shane Sorin Tariq Tavin Teo Thabo Toby Udara Umar Vikram Wes "
     "Yasir Zane"
+).split()
+WOMEN = (
+    "Aaliya Abena Adele Aditi Ailsa Aisha Akua Amara Amina Anaya Anneke Anouk Asha Ayesha Beatriz "
+    "Bianca Bindi Bronte Carys Chandra Charis Chipo Claire Dalia Deepa Devi Dilani Efua Eilidh Elara "
+    "Elif Erin Esme Farah Fatima Fiona Freya Gauri Gemma Hana Hetty Hira Imani Ines Isha Ishara Jaya "
+    "Joanna Kavya Keisha Kirra Laila Lerato Lina Liyana Lucia Maeve Maha Maya Meera Mina Moana Nadia "
+    "Naledi Nandi Neha Niamh Nila Noor Odette Orla Padma Pippa Priya Radha Rania Rhea Rina Rosa Roya "
+    "Ruth Saba Sadia Safiya Samira Sanvi Shani Sinead Sita Tamsin Tara Thandi Uma Vera Yara Zahra "
+    "Zara Zoya"
 ).split()
 SURNAMES = (
     "Abrewin Akinvale Amberlok Antharo Arkwell Ashgrove Badrikar Balasund Banfathe Barravel Bexhorn "
@@ -111,10 +120,10 @@ TEAMS = (
 )  # fmt: skip
 
 
-def draw_people(rng: random.Random, count: int) -> tuple[str, ...]:
+def draw_people(rng: random.Random, count: int, *, women: bool = False) -> tuple[str, ...]:
     """Draw full names with distinct surnames, so that a scorecard is never ambiguous."""
-    surnames = rng.sample(SURNAMES, count)
-    return tuple(f"{rng.choice(GIVEN)} {surname}" for surname in surnames)
+    surnames, given = rng.sample(SURNAMES, count), WOMEN if women else MEN
+    return tuple(f"{rng.choice(given)} {surname}" for surname in surnames)
 
 
 TRAIT_SD: Final = {"bat_spin": 0.15, "bat_short": 0.13, "bat_leg": 0.13}
@@ -166,8 +175,8 @@ class Squad:
         return next(player for player in self.players if player.role == "keeper")
 
 
-def draw_fixture(seed: int) -> tuple[Squad, Squad]:
-    """Draw two squads with distinct names and surnames, reproducibly.
+def draw_fixture(seed: int, *, women: bool = False) -> tuple[Squad, Squad]:
+    """Draw two squads with distinct names and surnames, reproducibly; only given names differ for women.
 
     Ratios are log-normal with the latent standard deviations of ``player_skill.json``, by place in the order
     for batting and by kind for bowling. These are the true spread between professionals, which is smaller
@@ -179,7 +188,7 @@ def draw_fixture(seed: int) -> tuple[Squad, Squad]:
     """
     rng = random.Random(f"fixture:{seed}")
     home, away = rng.sample(TEAMS, 2)
-    people = draw_people(rng, 2 * SQUAD_SIZE)
+    people = draw_people(rng, 2 * SQUAD_SIZE, women=women)
     traits = random.Random(f"fixture:{seed}:traits")
     return (
         _with_traits(traits, _draw(random.Random(f"fixture:{seed}:a"), home, people[:SQUAD_SIZE], "a")),

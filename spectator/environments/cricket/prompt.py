@@ -34,7 +34,7 @@ _PRESETS: Final = "; ".join(f"{name} = {', '.join(positions)}" for name, positio
 
 GUIDE: Final = f"""\
 RULES. A limited-overs match: one innings a side, ten wickets, the powerplay first, then the middle and the
-death overs (the last {DEATH_SHARE:.0%} of the balls). No bowler bowls two overs in a row or more than his
+death overs (the last {DEATH_SHARE:.0%} of the balls). No bowler bowls two overs in a row or more than their
 allowance. In the powerplay at most 2 fielders stand outside the ring, later at most 5 (`field` says how
 many). A tie goes to a super over unless the match is played without.
 
@@ -47,21 +47,22 @@ x charged calls an over)).
 - result: the result alone. - decision_value: for each decision, your chance of winning over all outcomes of
 the ball less that of the usual decision; luck does not enter.
 
-WHAT DECISIONS DO. All effects are priced: on average over all situations no length, stroke, field or intent
-gains anything. What fits this batter, bowler, pitch, score and field gains.
+WHAT DECISIONS DO. On average over all situations no length, stroke, field or intent gains anything, and what
+no side would do loses much. What fits this batter, bowler, pitch, score and field gains.
 - aggression (batting) and attack (bowling), 0 to 1: 0.5 is what real sides do at this score, over and
 number of wickets. Aggression above it: more runs and more wickets lost; below: fewer of both. Attack above
 it: more wickets and more runs conceded; below: fewer of both.
 - delivery: length, line and pace, held until the over ends. A batter who has faced a length or line often
-in his last six balls plays the next one better (a good length and the stumps excepted).
+in the last six balls plays the next one better (a good length and the stumps excepted).
 - shot: one ball only. A shot goes to its sectors; it gains where the field is open there and the batter is
 good at it.
 - field: nine fielders beside bowler and keeper, held until changed, `standard` again when an innings
 begins. `standard` is what real sides set and is neutral. Fielders inside the ring ({RING_M:g} m) save
 singles, outside it they save boundaries, close catchers (slip, gully) take edges and leave gaps behind
-them. Presets: {_PRESETS}. Presets with too many outside the ring are not lawful in the powerplay. x, y:
-metres from the striker's stumps, x to the off side, y towards the bowler (his stumps at y = {PITCH_M}); the
-boundary is {BOUNDARY_M:g} m from the middle unless `boundary` says otherwise.
+them; where nobody stands, balls run to the rope. Presets: {_PRESETS}. Presets with too many outside the ring
+are not lawful in the powerplay. x, y: metres from the striker's stumps, x to the off side, y towards the
+bowler (whose stumps are at y = {PITCH_M}); the boundary is {BOUNDARY_M:g} m from the middle unless
+`boundary` says otherwise.
 - batters lose 3 % of their runs for each place away from their own in the order.
 - pitch: green helps pace, dry helps spin (7 %). Evening: dew makes the second innings easier, most of all
 against spin, wearing harder (4 %).
@@ -80,7 +81,7 @@ overs-maidens-runs-wickets, then the overs that they may still begin. Marks of b
 wicket, wd wide, nb no-ball, b bye, lb leg bye. `projected` is what usual play makes of the innings, `stand`
 the runs of this partnership; on a free hit nobody can be out but run out. Squads, each figure a ratio or
 log ratio against the average player of the same job: runs = runs a ball faced (above 1 is better), out =
-dismissals a ball faced (below 1 is better); spin, short, leg = how much more he makes off spin than pace,
+dismissals a ball faced (below 1 is better); spin, short, leg = how much more are made off spin than pace,
 off short balls than full ones, on the leg side than the off side (log ratio, 0 as usual, +0.1 is about 10 %
 more); bowling: runs conceded a ball (below 1 is better), wickets a ball (above 1 is better). (k) keeper.
 `tired bowlers`: 1 more for each over bowled, 0.4 less for each rested; each 1 costs 6 % runs.
@@ -255,7 +256,7 @@ def _own(you: Mapping[str, Any]) -> dict[str, str]:
     plan, delivery = you["plan"], you["delivery"] or {}
     held = [f"aggression {you['aggression']:g}", f"attack {you['attack']:g}"]
     if you["shot"] or you["shot_aggression"] is not None:
-        held.append(f"next shot {you['shot'] or 'as he likes'} at {you['shot_aggression']}")
+        held.append(f"next shot {you['shot'] or 'as the batter likes'} at {you['shot_aggression']}")
     if any(delivery.values()):
         held.append("delivery " + ", ".join(word for word in delivery.values() if word))
     if you.get("field_frozen"):

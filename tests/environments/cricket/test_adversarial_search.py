@@ -13,6 +13,8 @@ from spectator.environments.cricket.ball.situation import DeliveryPlan
 from spectator.environments.cricket.match.field import check_field
 from spectator.observations import Observation
 from tests.environments.cricket.playing import captain, play, tools_of
+from tools.cricket_absurd import LIMIT as ABSURD
+from tools.cricket_absurd import PLANS, field_costs
 from tools.cricket_blind import USUAL, BlindCaptain, drawn, lawful_field, named
 from tools.cricket_search import KEPT, LIMIT, contest, distinct, halved
 
@@ -96,3 +98,16 @@ def test_spam_of_tools_changes_no_ball() -> None:
     usual = captain("heuristic", 9)
     without = play(9, lambda observation: usual.choose(observation).action, max_overs=2).of("ball_bowled")
     assert with_spam == without
+
+
+def test_absurd_plans_lose() -> None:
+    """A few of the twenty, over whole innings; ``python -m tools.cricket_absurd`` plays all of them."""
+    for plan in PLANS[1::5]:
+        score = contest(plan, 20, 12, seed=15)
+        assert score.share < ABSURD + SURE * max(score.error, 0.2 / 12**0.5), score
+
+
+def test_lawful_nonsense_on_the_field_costs_matches() -> None:
+    rng = random.Random(6)
+    shares = [one.share for one in field_costs([lawful_field(rng, 2) for _ in range(8)], 20, 6, seed=16)]
+    assert sum(shares) / len(shares) < 0.47

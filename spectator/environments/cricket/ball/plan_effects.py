@@ -1,9 +1,9 @@
 """The effects of planned deliveries, strokes and fields on the outcome of a ball.
 
 A plan changes only what happens: wickets against runs, one sector against another. A field saves fours,
-gives singles and takes catches, sector by sector. The net value of a plan is set by its caller:
-`BallModel.weights` takes back, at the ball's own prices, what the plan would gain on average, and the
-match-ups add what it gains in this situation.
+gives singles and takes catches, sector by sector; where it leaves nobody, balls run to the rope. The net
+value of a plan is set by its caller: `BallModel.weights` takes back, at the ball's own prices, what the plan
+would gain its side on average, and the match-ups add what it gains in this situation.
 """
 
 from __future__ import annotations
@@ -52,6 +52,14 @@ _DEEP_GIVES_ONE = 0.20
 _DEEP_CATCHES = 0.35
 _RING_CATCHES = 0.20
 _CLOSE_CATCHES = 1.0
+_RUNS_ON = 0.7
+"""Share of the singles into a sector without anyone to stop them that run on to the rope."""
+_DOTS_RUN_ON = 0.25
+"""The same of the balls that the usual field stops, which a sector without anyone lets through."""
+_NEIGHBOUR = 0.35
+"""How much of a sector a fielder in the next one covers, as a fielder of its own."""
+_STOPPED_PER_FOUR = ((1.0, 1.8), (0.9, 3.8), (0.4, 2.0))
+"""Dots that a fielder stopped (half of all, an assumption) and singles, for each four, by phase."""
 _NEW_BATTER_EDGES = 1.8
 """How much larger the close catchers' share is against a new batter."""
 _FALLS_TO = (((0.36, 0.18, 0.16, 0.30), (0.40, 0.30, 0.17, 0.13), (0.34, 0.46, 0.14, 0.06)),
@@ -102,8 +110,21 @@ def field_effect(
     deep = [_cover(a) - _cover(b) for a, b in zip(shape.deep, reference.deep, strict=True)]
     ring = [_cover(a) - _cover(b) for a, b in zip(shape.ring, reference.ring, strict=True)]
     close = [_cover(a) - _cover(b) for a, b in zip(shape.catching, reference.catching, strict=True)]
-    four = [math.exp(_DEEP_SAVES_FOUR * d + _RING_SAVES_FOUR * r) for d, r in zip(deep, ring, strict=True)]
-    one = [math.exp(_DEEP_GIVES_ONE * d + _RING_SAVES_ONE * r) for d, r in zip(deep, ring, strict=True)]
+    bare = [max(0.0, a - b) for a, b in zip(_bare(shape), _bare(reference), strict=True)]
+    dots, ones = _STOPPED_PER_FOUR[phase]
+    run_on = [
+        b * (_RUNS_ON * ones * one + _DOTS_RUN_ON * dots * dot) / four
+        for b, dot, one, four in zip(bare, zones[0], zones[ONE], zones[FOUR], strict=True)
+    ]
+    dot = [1.0 - _DOTS_RUN_ON * b for b in bare]
+    four = [
+        math.exp(_DEEP_SAVES_FOUR * d + _RING_SAVES_FOUR * r) + more
+        for d, r, more in zip(deep, ring, run_on, strict=True)
+    ]
+    one = [
+        math.exp(_DEEP_GIVES_ONE * d + _RING_SAVES_ONE * r) * (1.0 - _RUNS_ON * b)
+        for d, r, b in zip(deep, ring, bare, strict=True)
+    ]
     two = [
         math.exp(-_DEEP_GIVES_ONE * d - 0.5 * _RING_SAVES_FOUR * r) for d, r in zip(deep, ring, strict=True)
     ]
@@ -111,7 +132,7 @@ def field_effect(
     ground = _mean(zones[FOUR], [math.exp(_RING_CATCHES * r) for r in ring])
     edge = _mean(_EDGE_SECTORS, [math.exp(_CLOSE_CATCHES * c) for c in close])
     weighted = (
-        zones[0],
+        tuple(share * m for share, m in zip(zones[0], dot, strict=True)),
         tuple(share * m for share, m in zip(zones[ONE], one, strict=True)),
         tuple(share * m for share, m in zip(zones[TWO], two, strict=True)),
         tuple(share * m for share, m in zip(zones[3], two, strict=True)),
@@ -123,7 +144,7 @@ def field_effect(
     if new_batter:
         behind *= _NEW_BATTER_EDGES
     wickets = (unaided + far * air + near * ground + behind * edge) / (unaided + far + near + behind)
-    levers = (1.0, singles, _mean(zones[TWO], two), fours, 1.0, wickets, 1.0)
+    levers = (_mean(zones[0], dot), singles, _mean(zones[TWO], two), fours, 1.0, wickets, 1.0)
     return FieldEffect(levers, tuple(cumulative(shares) for shares in weighted))
 
 
@@ -132,7 +153,13 @@ def uncovered(shape: FieldShape) -> tuple[float, ...]:
     return tuple(1.0 - _cover(ring + deep) for ring, deep in zip(shape.ring, shape.deep, strict=True))
 
 
-def _cover(fielders: int) -> float:
+def _bare(shape: FieldShape) -> tuple[float, ...]:
+    """Return how far each sector is without anyone who could stop a ball there, also from its neighbours."""
+    men = [ring + deep for ring, deep in zip(shape.ring, shape.deep, strict=True)]
+    return tuple(1.0 - _cover(men[at] + _NEIGHBOUR * (men[at - 1] + men[(at + 1) % 8])) for at in range(8))
+
+
+def _cover(fielders: float) -> float:
     """Return the part of a sector that this many fielders cover: 0, 0.7, 0.91, ..."""
     return 1.0 - 0.3**fielders
 
@@ -148,7 +175,7 @@ _SENT: Final = 0.6
 """How often a planned stroke sends the ball where it was meant to go."""
 _OFF_SIDE: Final = (0.8, 0.2, -0.2, -0.8)
 """Log tilt of shots towards the off side by line; the tables hold no direction by line (assumption)."""
-_FINDS_GAPS: Final = 0.3
+_FINDS_GAPS: Final = 0.6
 """Log tilt of shots towards an open sector: batters look before they hit (assumption)."""
 _MEMORY: Final = 16384
 
@@ -164,7 +191,7 @@ _SWEEPS: Final = frozenset(("sweep", "reverse sweep"))
 
 _SUITS: Final[Levers] = (0.88, 1.02, 1.02, 1.14, 1.12, 0.86, 1.0)
 _NEITHER: Final[Levers] = (1.0,) * 7
-_JARS: Final[Levers] = (1.10, 0.97, 0.97, 0.84, 0.88, 1.22, 1.0)
+_JARS: Final[Levers] = (1.25, 0.90, 0.90, 0.60, 0.60, 1.8, 1.0)
 
 
 class PlannedDelivery(NamedTuple):

@@ -1,7 +1,7 @@
 """The ball model: draws balls from fitted tables by situation, plans and intents.
 
-The levers of a plan and skill move the chances of a ball. What a plan would gain on average is charged at
-the ball's prices.
+The levers of a plan and skill move the chances of a ball. What a plan would gain its side on average is
+charged at the ball's prices; what it loses stays lost.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ from spectator.environments.cricket.ball.tables import (
     FULL_OVERS,
     INTENT_STEPS,
     LEVER_OF,
+    ONE,
     SET_LIMITS,
     SIX,
     STYLE_INDEX,
@@ -66,6 +67,8 @@ from spectator.environments.cricket.ball.tables import (
 )
 from spectator.environments.cricket.laws import SUPER_OVER
 
+_LEEWAY: Final = 0.09
+"""Loss of a plan, in runs a ball, that is refunded: no table tells sensible plans apart so finely."""
 _MOST_MOVED: Final = 0.9
 """Largest part of a ball's boundaries, or dots, that a charge may move."""
 
@@ -316,8 +319,9 @@ class BallModel:
     def _chances(self, at: Situation, phase: int, over: int, kind: int) -> list[float]:
         """Return the probabilities of the categories under all plans and intents.
 
-        What they would gain on average, at the prices of the ball (`values`), is taken back. Then their fit
-        counts: to the batter, the field and the deliveries just bowled.
+        What a side's own plans would gain it on average, at the prices of the ball (`values`), is taken back;
+        what they lose it stays lost. Then their fit counts: to the batter, the field and the deliveries just
+        bowled.
         """
         weights = self._usual(at, phase, over, kind)
         total = sum(weights)
@@ -326,9 +330,13 @@ class BallModel:
             return usual
         values = self.values(at)
         asked = self._intended(at, phase, usual, values)
-        levers = self._levers(at, phase, kind)
-        if levers:
-            asked = charge_for_gain(apply_levers(asked, levers), asked, values)
+        leeway = _LEEWAY * float(values[ONE] - values[DOT])
+        bowling = self._bowling_levers(at, phase, kind)
+        if bowling:
+            asked = charge_for_gain(apply_levers(asked, bowling), asked, values, most=leeway)
+        if at.shot is not None:
+            stroke = self._stroke_levers(at, phase, kind)
+            asked = charge_for_gain(apply_levers(asked, stroke), asked, values, least=-leeway)
         fit = self._fit(at, phase, kind)
         return fitted(asked, fit, self._tables) if fit else asked
 
@@ -400,16 +408,32 @@ class BallModel:
         rate = 6.0 * at.runs_required / balls_left if balls_left > 0 else math.inf
         return tables.chase[over][at.wickets_lost][rate_place(rate)]
 
-    def _levers(self, at: Situation, phase: int, kind: int) -> list[float]:
-        """Return the multipliers of plans and field on the usual weights, if any."""
-        plans, habit = self._plans, at.delivery or HABIT
+    def _bowling_levers(self, at: Situation, phase: int, kind: int) -> Sequence[float]:
+        """Return the multipliers of the planned delivery and the field on the usual weights, if any."""
         parts: list[Levers] = []
-        if at.delivery is not None or at.shot is not None:
-            parts.append(plans.levers(habit, at.shot, phase, kind))
+        if at.delivery is not None:
+            parts.append(self._plans.levers(at.delivery, None, phase, kind))
         if at.field.fielders:
-            new = at.striker_balls < NEW_BATTER_BALLS
-            parts.append(plans.field_levers(at.field, at.powerplay, phase, kind, habit, at.shot, new))
+            parts.append(self._field_levers(at, None, phase, kind))
         return [math.prod(values) for values in zip(*parts, strict=True)]
+
+    def _stroke_levers(self, at: Situation, phase: int, kind: int) -> Sequence[float]:
+        """Return the multipliers of the planned stroke, against this delivery and this field."""
+        plans, habit = self._plans, at.delivery or HABIT
+        levers = [
+            with_stroke / without
+            for with_stroke, without in zip(
+                plans.levers(habit, at.shot, phase, kind), plans.levers(habit, None, phase, kind), strict=True
+            )
+        ]
+        if not at.field.fielders:
+            return levers
+        sent, usual = (self._field_levers(at, shot, phase, kind) for shot in (at.shot, None))
+        return [lever * a / b for lever, a, b in zip(levers, sent, usual, strict=True)]
+
+    def _field_levers(self, at: Situation, shot: str | None, phase: int, kind: int) -> Levers:
+        new = at.striker_balls < NEW_BATTER_BALLS
+        return self._plans.field_levers(at.field, at.powerplay, phase, kind, at.delivery or HABIT, shot, new)
 
 
 def _step(intent: float) -> int:

@@ -144,8 +144,10 @@ EVENING_SPIN: Final = 0.05
 
 MEMORY: Final = 6
 """Number of the last deliveries faced that a batter remembers."""
-READ: Final = 0.10
+READ: Final = 0.28
 """Log ratio of runs of a length, or line, repeated as consistently as it was just bowled."""
+SURPRISE: Final = 0.10
+"""The same of what the batter has not just seen, which helps the bowler."""
 READ_LENGTHS: Final = (1.0, 1.0, 1.0, 0.0, 0.6, 1.0)
 READ_LINES: Final = (1.0, 0.4, 0.0, 1.0)
 """Factor on `READ` for each length and line: a good length is no easier when expected."""
@@ -165,7 +167,7 @@ LINE_GAIN: Final = 0.8
 FIELD_GAIN: Final = 1.1
 SHOT_GAIN: Final = 0.5
 GAP_GAIN: Final = 0.10
-GUESS_GAIN: Final = 0.18
+GUESS_GAIN: Final = 0.36
 INTENT_GAIN: Final = 0.7
 """Strength of each match-up: how much a decision gains when it fits."""
 INTENT_COST: Final = 0.02
@@ -306,7 +308,8 @@ def delivery_fit(aim: Aim, striker: Player, seen: Sequence[int], leg: float = 0.
     """
     fit = LENGTH_GAIN * striker.bat_short * aim.short + LINE_GAIN * (striker.bat_leg + leg) * aim.leg
     if seen:
-        fit += READ * _remembered(aim, seen)
+        remembered = _remembered(aim, seen)
+        fit += (READ if remembered > 0.0 else SURPRISE) * remembered
     return fit
 
 

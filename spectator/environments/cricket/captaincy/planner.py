@@ -186,7 +186,7 @@ class PlannerCaptain(StyledCaptain):
             known = fields(view["outside_limit"], striker_boundaries(view))
             best_field = min(known, key=lambda one: value(replace(ball, field=one.shape)))
             if worth.gain(replace(ball, field=best_field.shape), ball, -1.0):
-                return "set_field", placed(best_field), f"Men where {_name(view)} hits."
+                return "set_field", placed(best_field), f"Fielders where {_name(view)} hits."
         if "attack" in self._decides and "set_bowling_strategy" in legal and own["free_calls"]:
             best_attack = min(INTENTS, key=lambda one: value(replace(ball, attack=one)))
             if worth.gain(replace(ball, attack=best_attack), ball, -1.0):

@@ -103,11 +103,10 @@ def circumstances_of(seed: int, options: Mapping[str, Any]) -> Circumstances:
     )
 
 
-def teams_in(seed: int, circumstances: Circumstances, overs: int) -> dict[Side, Team]:
+def teams_in(seed: int, circumstances: Circumstances, overs: int, *, women: bool = False) -> dict[Side, Team]:
     """Return both teams of a match."""
-    home, away = with_difference(
-        draw_fixture(derive_seed(seed, "squads")), circumstances.difference or 0.0, overs
-    )
+    drawn = draw_fixture(derive_seed(seed, "squads"), women=women)
+    home, away = with_difference(drawn, circumstances.difference or 0.0, overs)
     if circumstances.formed:
         rng = _generator(seed, "form")
         home, away = with_form(rng, home), with_form(rng, away)

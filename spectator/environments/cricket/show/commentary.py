@@ -165,7 +165,7 @@ def _of_wicket(data: Data, world: Data) -> Iterator[Answer]:
         yield (
             (
                 "{batting} asked for big hitting, and this is its price.",
-                "He was told to go for it. {runs} from {balls}, and out.",
+                "{out} was told to go for it. {runs} from {balls}, and out.",
                 "Hitting out was the order: it has cost them {out}.",
             ),
             facts,
@@ -173,7 +173,7 @@ def _of_wicket(data: Data, world: Data) -> Iterator[Answer]:
     if line["runs"] >= SCORED:
         yield (
             (
-                "He had {runs} from {balls}: that is the one they wanted.",
+                "{out} had {runs} from {balls}: that is the one they wanted.",
                 "{runs} from {balls} for {out}, and {bowling} can breathe again.",
             ),
             facts,

@@ -275,7 +275,7 @@ LEG_BYES: Final[Phrases] = (
 
 BOWLED: Final[Phrases] = (
     "OUT! Bowled! {out} hears the timber.",
-    "Bowled him! {out} is beaten and the stumps are broken. OUT!",
+    "Bowled! {out} is beaten and the stumps are broken. OUT!",
     "OUT! {bowler} knocks over the stumps, {out} has to go.",
     "OUT! Through {out}'s defences and into the stumps.",
     "OUT! Castled! {out} misses and {bowler} hits.",
@@ -368,7 +368,7 @@ FIELD: Final[Phrases] = (
     "{team} go to {field}.",
     "A change in the field: {team} try {field}.",
     "{field} now for {team}.",
-    "{team} move their men: {field}.",
+    "{team} move their fielders: {field}.",
 )
 
 ON_AIR: Final[Mapping[str, Phrases]] = {

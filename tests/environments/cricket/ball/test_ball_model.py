@@ -48,6 +48,7 @@ RUNS = (0, 1, 2, 3, 4, 6, 0, 0.4, 2.4, 3.6, 1.25)
 """Mean runs of each category; after a wide or no-ball another ball follows."""
 SLIPS = FieldShape((0, 0, 1, 1, 1, 1, 1, 0), (0, 1, 0, 0, 0, 0, 0, 0), (0, 0, 0, 0, 0, 0, 1, 2))
 OFF_SIDE = FieldShape((0, 0, 1, 0, 1, 1, 1, 1), (0, 1, 0, 0, 0, 1, 1, 1), (0,) * 8)
+NINE_CLOSE = FieldShape(catching=(1, 1, 1, 1, 1, 1, 2, 1))
 
 PHASES = {"powerplay": (18, 1, True), "middle": (60, 2, False), "death": (102, 4, False)}
 
@@ -263,8 +264,8 @@ asked_for = st.sampled_from([
 def test_nothing_that_can_be_asked_for_is_free(
     asked: dict[str, Any], balls: int, part: float, lost: int, rate: float | None, bowler: Player, faced: int
 ) -> None:
-    """At every format and state, plans, strokes and fields are worth exactly what the usual ball is, at the
-    prices of the ball, unless somebody or something suits them.
+    """At every format and state no plan, stroke or field gains anything at the prices of the ball, unless a
+    player or the ground suits it. What one loses beyond a small leeway stays lost.
 
     A ball that leaves few dots, or few boundaries, has too few to pay for all of it: a small rest remains.
     """
@@ -279,10 +280,16 @@ def test_nothing_that_can_be_asked_for_is_free(
         / sum(MODEL.weights(usual)[kind] for kind in kinds)
         for kinds in ((DOT,), (FOUR, SIX))
     )
-    if min(dots, hits) < 0.2:
-        assert abs(value(usual) - value(changed)) < 0.03 * scale
-    else:
-        assert value(changed) == pytest.approx(value(usual), abs=1e-9 + 1e-6 * scale)
+    gain = (value(changed) - value(usual)) * (1.0 if "shot" in asked else -1.0)
+    assert gain < (0.03 if min(dots, hits) < 0.2 else 1e-6) * scale + 1e-9
+
+
+def test_what_no_side_would_do_costs_runs() -> None:
+    """Nine close catchers to a set batter, a reverse sweep to pace: neither is given back."""
+    for phase in PHASES:
+        usual = at(phase)
+        assert value(replace(usual, field=NINE_CLOSE)) > value(usual) + 0.4
+        assert value(replace(usual, shot="reverse sweep")) < value(usual) - 0.3
 
 
 def test_a_plan_pays_against_who_dislikes_it() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import statistics
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.environments.cricket.people import GIVEN, SURNAMES, TEAMS, draw_fixture
+from spectator.environments.cricket.people import MEN, SURNAMES, TEAMS, WOMEN, draw_fixture
 from tests.hash_seeds import printed
 
 
@@ -51,5 +52,13 @@ def test_skill_spreads_as_between_real_players() -> None:
 
 
 def test_our_names_differ() -> None:
-    for names in (GIVEN, SURNAMES, TEAMS):
+    for names in (MEN, SURNAMES, TEAMS):
         assert len(set(names)) == len(names)
+
+
+def test_women_have_womens_names_and_the_same_skills() -> None:
+    for men, women in zip(draw_fixture(7), draw_fixture(7, women=True), strict=True):
+        for one, other in zip(men.players, women.players, strict=True):
+            assert one.name.split()[0] in MEN and other.name.split()[0] in WOMEN
+            assert replace(other, name=one.name) == one
+    assert not set(MEN) & set(WOMEN)

@@ -199,7 +199,8 @@ class ColliderEnvironment:
     Episode End: a claim, the conclusion that there is none, or ``MAX_STEPS`` actions.
     Arguments: ``scenario``, ``difficulty``, ``reward``.
     References: docs/reports/collider-physics.md and docs/reports/collider-skill.md.
-    Version History: 1.0 first; 1.1 psi(2S) among the real dimuons, on a fifth of their seeds.
+    Version History: 1.0 first; 1.1 psi(2S) among the real dimuons, on a fifth of their seeds;
+        1.2 nothing before unblinding depends on events in the search window.
     """
 
     def __init__(self) -> None:

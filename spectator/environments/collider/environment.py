@@ -308,6 +308,7 @@ class ColliderEnvironment:
         self._score, lab.verdict = graded.score, asdict(graded)
         lab.add_fact(
             "campaign_graded",
+            scenario=self._options["scenario"],
             **lab.verdict,
             hard_violations=lab.hard,
             soft_violations=[code for code in lab.soft if code not in TOLERATED],

@@ -324,6 +324,7 @@ class RuleBroken(CampaignFact):
 class CampaignGraded(CampaignFact):
     """The campaign was graded; the truth itself stays sealed."""
 
+    scenario: str = Field(description="Option of the campaign: what it was drawn from")
     discovered: bool
     correct_mass: bool
     correct_channel: bool

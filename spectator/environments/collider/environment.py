@@ -114,7 +114,7 @@ def findings(lab: Laboratory) -> dict[str, Any]:
                 ("fit", _last(kept.get("fits"))),
                 ("angle", kept.get("angle")),
                 ("check", _last(kept.get("checks"))),
-                ("systematics", kept.get("spurious")),
+                ("systematics", _last(kept.get("systematics"))),
                 ("limit", _last(kept.get("limits"))),
             )
             if value is not None

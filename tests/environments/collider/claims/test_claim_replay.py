@@ -158,7 +158,7 @@ class Remembered(ColliderEnvironment):
     KNOWN: Final[dict[str, tuple[Observation, Sequence[Fact], Mapping[str, Any]]]] = {}
 
     def reset(self, *, seed: int, episode_id: str, options: Mapping[str, Any]) -> Observation:
-        self._begin = {"seed": seed, "episode_id": episode_id, "options": options}
+        self._begin: dict[str, Any] = {"seed": seed, "episode_id": episode_id, "options": options}
         self._taken: list[Action] = []
         return self._answer()
 

@@ -199,6 +199,17 @@ async def _replay(episode_id: str, recorded: AsyncIterator[RecordedEvent], load:
     click.echo(f"{episode_id}: every event matches the replay of its seed and decisions")
 
 
+def replayed(events: Sequence[RecordedEvent]) -> list[str]:
+    """Play an episode again from its seed and decisions; return what differs, in words."""
+    from spectator.episodes.replayer import verify as replay_and_compare
+
+    try:
+        found = asyncio.run(replay_and_compare(_stream(iter(events))))
+    except (InvalidRequest, KeyError, TypeError, ValueError) as error:
+        return [f"it cannot be replayed here: {error!r}"]
+    return [f"event {one.seq}: {one.message}" for one in found]
+
+
 @click.group()
 def claim() -> None:
     """Export or check the claim of a collider episode."""
@@ -242,9 +253,10 @@ def export_file(episode_id: str, data_dir: Path, out: Path) -> None:
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--digest", metavar="HEX", help=DIGEST_HELP)
 def check(file: Path, digest: str | None) -> None:
-    """Check a claim file by recomputing every number in it.
+    """Check a claim file: replay its campaign and recompute every number in it.
 
     Also checks that the selection was frozen before the unblinding, and the unblinding came before the claim.
+    The replay needs the version of the world that played it.
 
     \b
     Example: spectator claim check claim.json
@@ -256,7 +268,7 @@ def check(file: Path, digest: str | None) -> None:
         text = file.read_text(encoding="utf-8")
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{file} is not a claim file: it is not UTF-8 text") from error
-    report = check_claim(read_claim(text), digest=stated_digest(digest))
+    report = check_claim(read_claim(text), replay=replayed, digest=stated_digest(digest))
     for one in report.checks:
         click.echo(f"{'ok  ' if one.ok else 'FAIL'} {one.name}: {one.message}")
     if not report.ok:

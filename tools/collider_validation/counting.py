@@ -77,24 +77,25 @@ def _least(name: str, values: ArrayLike, least: float) -> Floats:
 def counting_significance(observed: float, background: float, background_error: float = 0.0) -> float:
     """Return the significance of an observed count; negative for a deficit.
 
-    A known background is tested by the exact Poisson sum, an uncertain one by the profile likelihood ratio,
-    with its error as the Poisson error of a side measurement.
+    A known background is tested by exact Poisson sums: of ``observed`` or more events for an excess, of
+    ``observed`` or fewer for a deficit, and 0 where both are likelier than not. An uncertain one is tested by
+    the profile likelihood ratio, with its error as the Poisson error of a side measurement.
 
     Raises:
         InvalidAnalysis: An argument is negative or not finite, or the background is 0.
 
-    >>> round(counting_significance(12, 4.7), 2)
-    2.71
+    >>> [round(counting_significance(*counted), 2) for counted in ((12, 4.7), (0, 4.7), (0, 0.1))]
+    [2.71, -2.36, 0.0]
     """
     n = checked_number("observed", observed, least=0.0)
     b = checked_number("background", background, above=0.0)
     error = checked_number("background_error", background_error, least=0.0)
     if error == 0 and b < EXACT_BELOW:
-        from scipy.special import gammainc
+        from scipy.special import gammainc, gammaincc
 
-        chance = float(gammainc(n, b)) if n > 0 else 1.0
-        if chance > _SMALLEST:
-            return z_of_p(chance)
+        above, below = float(gammainc(n, b)) if n > 0 else 1.0, float(gammaincc(n + 1.0, b))
+        if min(above, below) > _SMALLEST:
+            return max(z_of_p(above), 0.0) - max(z_of_p(below), 0.0)
     if n <= b:
         return -_below(n, b, error)
     return float(discovery_significance(n - b, b, error))

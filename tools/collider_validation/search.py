@@ -44,6 +44,11 @@ NARROW: Final = (0.3, 3.0)
 """Range of widths of a resonance, in units of the resolution; natural widths make them larger."""
 
 
+EDGE_WIDTHS: Final = 2.5
+"""Least distance of a resonance from the ends of the window, in its widths: without a background on both
+sides a peak cannot be told from a slope."""
+
+
 _REACH: Final = 9.0
 
 
@@ -64,7 +69,7 @@ def find_resonances(
     """Find all resonances of a spectrum, ordered by mass.
 
     Args:
-        window_gev: Where to look; by default everywhere.
+        window_gev: Where to look; by default everywhere. Peaks at its ends are not reported.
         relative_resolution: sigma / m that the detector gives a narrow resonance, roughly.
         threshold: Least significance, including the systematic error of the background.
     """
@@ -134,6 +139,8 @@ def _is_resonance(fit: ResonanceFit, edges: Floats, ratio: float, least: float) 
     if fit.background_like or fit.signal <= 0:
         return False
     width = fit.width_gev / (ratio * fit.mass_gev)
+    if min(fit.mass_gev - edges[0], edges[-1] - fit.mass_gev) < EDGE_WIDTHS * fit.width_gev:
+        return False
     described = fit.chi2 < NOTHING * max(fit.ndf, 1)
     return described and NARROW[0] < width < NARROW[1] and _with_systematics(fit, edges) >= least
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeVar
 
@@ -41,7 +41,8 @@ from spectator.journal.contract import Chain, Journal
 FROZEN = "collider.selection_frozen"
 UNBLINDED = "collider.unblinded"
 CLAIMED = "collider.claim_made"
-"""Types of the three events."""
+FITTED = "collider.resonance_fitted"
+"""Types of the events that a claim rests on."""
 
 ClaimKind = Literal["discovery", "evidence", "null"]
 """5 sigma global, 3 sigma global, or no signal and a limit."""
@@ -91,6 +92,14 @@ class Unblinded(EventData):
     luminosity_fb: float = Field(gt=0, description="Their integrated luminosity in fb^-1")
     edges_gev: list[float] = Field(min_length=4, max_length=5001, description="Bin edges in GeV")
     counts: list[int] = Field(min_length=3, max_length=5000, description="Events, at full resolution")
+
+
+class Fitted(EventData):
+    """A peak was fitted."""
+
+    selection_id: str = Field(description="The frozen selection")
+    mass_gev: float = Field(description="Its mass, as measured")
+    mass_error_gev: float = Field(ge=0, description="Its statistical error")
 
 
 class ClaimMade(EventData):
@@ -326,6 +335,7 @@ class Evidence:
 
     Args:
         opened: Spectra that were opened under it before the claim, with their events.
+        fits: Statistical errors of the fits near the claimed mass, in the claim's first channel, in GeV.
     """
 
     selection_seq: int
@@ -333,6 +343,7 @@ class Evidence:
     opened: tuple[tuple[int, Unblinded], ...]
     claim_seq: int
     claim: ClaimMade
+    fits: tuple[float, ...] = ()
 
     def channels(self) -> list[FrozenChannel]:
         """Return the frozen channels that the claim names and that hold opened events."""
@@ -373,7 +384,23 @@ def read_evidence(events: Sequence[Event]) -> Evidence:
         and event.data.get("selection_id") == claim.selection_id
         and event.seq < claimed.seq
     )
-    return Evidence(frozen[0].seq, read_selection(frozen[0].data), opened, claimed.seq, claim)
+    selection = read_selection(frozen[0].data)
+    fits = tuple(_fit_errors(events, selection, claim))
+    return Evidence(frozen[0].seq, selection, opened, claimed.seq, claim, fits)
+
+
+def _fit_errors(events: Sequence[Event], selection: SelectionFrozen, claim: ClaimMade) -> Iterator[float]:
+    """Yield the statistical errors of the fits that the claimed mass can rest on."""
+    for frozen in selection.channels:
+        if claim.mass_gev is None or frozen.channel != claim.channels[0]:
+            continue
+        reach = REACH_SIGMA * sigma_at(frozen, claim.mass_gev) + SCALE_ERROR * claim.mass_gev
+        for event in events:
+            if event.type != FITTED or event.data.get("channel") != frozen.channel:
+                continue
+            fit = read(Fitted, event.data)
+            if fit.selection_id == claim.selection_id and abs(fit.mass_gev - claim.mass_gev) <= reach:
+                yield fit.mass_error_gev
 
 
 def read_selection(data: Mapping[str, Any]) -> SelectionFrozen:

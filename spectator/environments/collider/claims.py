@@ -1,7 +1,7 @@
-"""Check claims of discovery: chain, order, selection, spectra and every number.
+"""Check claims of discovery: chain, replay, order, selection, spectra and every number.
 
-``await export_claim(journal, episode_id)`` writes a claim file, ``check_claim(read_claim(text))`` checks
-it, and so does ``spectator claim check FILE``.
+``await export_claim(journal, episode_id)`` writes a claim file; ``spectator claim check FILE`` and
+``check_claim(read_claim(text), replay=...)`` check it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from spectator.environments.collider.claim_file import (
     read_evidence,
 )
 from spectator.errors import FieldError, InvalidRequest, field_errors
-from spectator.events import Event, decode
+from spectator.events import Event, RecordedEvent, decode
 from spectator.journal.contract import Chain, Link
 
 __all__ = ["ClaimCheck", "ClaimFile", "ClaimReport", "check_claim", "export_claim", "read_claim"]
@@ -42,10 +42,16 @@ MASS_SHARE: Final = 0.01
 """Tolerance of a claimed mass: this many errors (the larger of both), plus this share of the mass for the
 energy scale, which the fit does not know."""
 
+ERROR_SHARE: Final = 0.8
+"""Least claimed error of a mass, as a share of the smallest error of the fits behind it."""
+
 LIMIT_SHARE: Final = 0.6
 """Least claimed limit, as a share of the recomputed one."""
 
 _ROUNDING: Final = 1e-6
+
+Replay = Callable[[Sequence[RecordedEvent]], Sequence[str]]
+"""Plays an episode again from its seed and recorded actions; returns the differences, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,28 +91,38 @@ def read_claim(text: str) -> ClaimFile:
         raise InvalidRequest(field_errors(error.errors())) from error
 
 
-def check_claim(claim: ClaimFile, *, digest: str | None = None) -> ClaimReport:
-    """Check a claim file against its own events, and against a digest stated elsewhere.
+def check_claim(claim: ClaimFile, *, replay: Replay, digest: str | None = None) -> ClaimReport:
+    """Check a claim file against a replay, its own events, and a digest stated elsewhere.
 
-    Only the events count: their chain is followed from the first one, the claim is read from them again, and
-    every number is recomputed. If all events were forged, the chain still holds; only a ``digest`` published
-    before, or a journal kept by another party, can reveal that.
+    Only the events count: their chain is followed from the first one, the campaign is played again from its
+    seed and its actions, the claim is read from the events again, and every number is recomputed. A whole
+    other campaign also replays; only a ``digest`` published before, or a journal kept by another party, shows
+    that this campaign was the one played.
 
     Args:
         claim: A claim file, from :func:`read_claim`.
+        replay: How to play the campaign again.
         digest: The expected last digest, 64 hexadecimal digits.
     """
     chain = _chain(claim, digest)
     if not chain.ok:
         return ClaimReport((chain,))
-    events = [decode(text).event for text in claim.events]
+    recorded = [decode(text) for text in claim.events]
+    events = [one.event for one in recorded]
+    replayed = _replayed(replay(recorded), len(recorded))
     try:
         evidence = read_evidence(events)
         again = claim_file(claim.episode_id, evidence, claim.events, claim.digest, claim.spectator_version)
     except InvalidRequest as error:
-        return ClaimReport((chain, ClaimCheck("claim", False, str(error))))
-    checks = [chain, _order(evidence), _fresh(evidence, events), _copies(claim, again)]
-    return ClaimReport((*checks, *_figures(again)))
+        return ClaimReport((chain, replayed, ClaimCheck("claim", False, str(error))))
+    checks = [chain, replayed, _order(evidence), _fresh(evidence, events), _copies(claim, again)]
+    return ClaimReport((*checks, *_figures(again, evidence)))
+
+
+def _replayed(differences: Sequence[str], events: int) -> ClaimCheck:
+    if differences:
+        return ClaimCheck("replay", False, differences[0])
+    return ClaimCheck("replay", True, f"seed and actions lead to the same {events} events")
 
 
 def _chain(claim: ClaimFile, digest: str | None) -> ClaimCheck:
@@ -173,13 +189,13 @@ def _alike(stated: object, found: object) -> bool:
     return stated == found
 
 
-def _figures(again: ClaimFile) -> list[ClaimCheck]:
-    checks: list[Callable[[ClaimFile], ClaimCheck]] = []
+def _figures(again: ClaimFile, evidence: Evidence) -> list[ClaimCheck]:
+    checks = []
     if again.measured is not None:
-        checks += [_significance, _mass, _pyhf]
+        checks += [_significance(again), _mass(again), _mass_error(again, evidence), _pyhf(again)]
     if again.limit is not None:
-        checks.append(_limit)
-    return [check(again) for check in checks]
+        checks.append(_limit(again))
+    return checks
 
 
 def _significance(again: ClaimFile) -> ClaimCheck:
@@ -203,6 +219,15 @@ def _mass(again: ClaimFile) -> ClaimCheck:
     ok = abs(mass - best.fitted_mass_gev) <= MASS_ERRORS * error + MASS_SHARE * mass
     message = f"claimed {mass:.6g} +- {claim.mass_error_gev or 0:.2g} GeV, found {best.fitted_mass_gev:.6g} "
     return ClaimCheck("mass", ok, message + f"+- {best.fitted_mass_error_gev:.2g} in {best.channel}")
+
+
+def _mass_error(again: ClaimFile, evidence: Evidence) -> ClaimCheck:
+    found = again.measured
+    assert found is not None
+    best = max(found.channels, key=lambda one: one.z_local)
+    least, claimed = min((best.fitted_mass_error_gev, *evidence.fits)), again.claim.mass_error_gev or 0.0
+    message = f"claimed +- {claimed:.2g} GeV; the smallest statistical error of a fit is {least:.2g} GeV"
+    return ClaimCheck("mass error", claimed >= ERROR_SHARE * least, message)
 
 
 def _pyhf(again: ClaimFile) -> ClaimCheck:

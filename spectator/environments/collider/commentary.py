@@ -107,8 +107,8 @@ def _run(data: Data, state: Data) -> Sequence[Line]:
     total = sum(data["events"].values())
     text = _one_of(
         data,
-        f"{data['luminosity_collected_fb']:g} fb⁻¹ on tape: {total:,} events.",
-        f"The run is over, {data['luminosity_collected_fb']:g} fb⁻¹ and {total:,} events on tape.",
+        f"{data['luminosity_collected_fb']:g} fb⁻¹ on tape: {total:,} events outside the blinded window.",
+        f"The run is over, {data['luminosity_collected_fb']:g} fb⁻¹ and {total:,} visible events on tape.",
     )
     days = f"{data['days_left']:.0f} days left."
     return _line(f"{text} {days}", priority=1, label="run")

@@ -114,7 +114,7 @@ def findings(lab: Laboratory) -> dict[str, Any]:
                 ("fit", _last(kept.get("fits"))),
                 ("angle", kept.get("angle")),
                 ("check", _last(kept.get("checks"))),
-                ("systematics", kept.get("spurious")),
+                ("systematics", _last(kept.get("systematics"))),
                 ("limit", _last(kept.get("limits"))),
             )
             if value is not None
@@ -199,7 +199,8 @@ class ColliderEnvironment:
     Episode End: a claim, the conclusion that there is none, or ``MAX_STEPS`` actions.
     Arguments: ``scenario``, ``difficulty``, ``reward``.
     References: docs/reports/collider-physics.md and docs/reports/collider-skill.md.
-    Version History: 1.0 first; 1.1 psi(2S) among the real dimuons, on a fifth of their seeds.
+    Version History: 1.0 first; 1.1 psi(2S) among the real dimuons, on a fifth of their seeds;
+        1.2 nothing before unblinding depends on events in the search window.
     """
 
     def __init__(self) -> None:
@@ -307,6 +308,7 @@ class ColliderEnvironment:
         self._score, lab.verdict = graded.score, asdict(graded)
         lab.add_fact(
             "campaign_graded",
+            scenario=self._options["scenario"],
             **lab.verdict,
             hard_violations=lab.hard,
             soft_violations=[code for code in lab.soft if code not in TOLERATED],

@@ -78,7 +78,9 @@ class RunCollected(CampaignFact):
     sqrt_s_tev: float
     luminosity_collected_fb: float
     pileup: float
-    events: dict[str, int] = Field(description="Recorded events of each channel, all masses")
+    events: dict[str, int] = Field(
+        description="Recorded events of each channel outside the box: tuning sample and sidebands"
+    )
 
 
 class DetectorCalibrated(CampaignFact):
@@ -121,12 +123,14 @@ class SpectrumBuilt(CampaignFact):
 
     selection_id: str
     channel: str
-    window_gev: list[float] = Field(description="Search window, blinded until the selection is frozen")
+    window_gev: list[float] = Field(description="Window that will be searched")
     fit_window_gev: list[float] = Field(description="Fit window")
     edges_gev: list[float]
     counts: list[int] = Field(description="Tuning sample, all masses, without search events")
-    sidebands: list[int] = Field(description="Search sample, 0 in blinded bins")
-    blinded_gev: list[float] = Field(description="[low, high] of the blinded range; empty for none")
+    sidebands: list[int] = Field(description="Search sample beside the task's window, 0 inside")
+    blinded_gev: list[float] = Field(
+        description="[low, high] of the blinded range: the task's window; empty for none"
+    )
 
 
 class BackgroundEstimated(CampaignFact):
@@ -320,6 +324,7 @@ class RuleBroken(CampaignFact):
 class CampaignGraded(CampaignFact):
     """The campaign was graded; the truth itself stays sealed."""
 
+    scenario: str = Field(description="Option of the campaign: what it was drawn from")
     discovered: bool
     correct_mass: bool
     correct_channel: bool

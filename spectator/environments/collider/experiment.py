@@ -40,24 +40,42 @@ CANDLE_SIGMA = 6.0
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """One channel of one run, as recorded.
+    """One channel of one run, as recorded; all counts are by mass bin and score bin.
 
     Args:
-        tuning: Events open for tuning, by mass bin and score bin.
-        search: Events reserved for the search, by mass bin and score bin.
+        tuning: Events open for tuning.
+        sidebands: Events reserved for the search, beside the task's window; 0 inside it.
+        box: Events reserved for the search inside the task's window; only :meth:`Laboratory.search`
+            reads them.
         signal_share: Chance that an event of each bin is signal; its angle is drawn with it.
         signal_angles: Shares of the bins of the decay angle among signals.
     """
 
     tuning: Counts
-    search: Counts
+    sidebands: Counts
+    box: Counts
     signal_share: NDArray[np.float64]
     signal_angles: NDArray[np.float64]
 
     @property
-    def events(self) -> int:
-        """Number of all events."""
-        return int(self.tuning.sum() + self.search.sum())
+    def visible(self) -> int:
+        """Number of events outside the box."""
+        return int(self.tuning.sum() + self.sidebands.sum())
+
+
+def dataset(
+    offer: ChannelTask,
+    tuning: Counts,
+    search: Counts,
+    signal_share: NDArray[np.float64],
+    signal_angles: NDArray[np.float64],
+) -> Dataset:
+    """Return a dataset with its search sample split at the task's window."""
+    inside = offer.blinded[:, None]
+    parts = tuning, np.where(inside, 0, search), np.where(inside, search, 0)
+    for counts in parts:
+        counts.setflags(write=False)
+    return Dataset(*parts, signal_share, signal_angles)
 
 
 @dataclass(frozen=True)
@@ -115,7 +133,7 @@ def collect(task: Task, nature: Nature, plan: Plan, seed: int, before: Sequence[
         nature: The truth; with real data the run is a random part of the events not yet recorded.
     """
     if nature.recorded is not None:
-        return _reveal(nature.recorded, plan, seed, before)
+        return _reveal(task, nature.recorded, plan, seed, before)
     data = {
         name: _record(nature, task.channels[name], plan, generator(seed, "events", plan.number, name))
         for name in plan.thresholds_gev
@@ -127,23 +145,32 @@ def collect(task: Task, nature: Nature, plan: Plan, seed: int, before: Sequence[
     return Run(**vars(plan), data=data, candles=candles)
 
 
-def _reveal(recorded: Recorded, plan: Plan, seed: int, before: Sequence[Run]) -> Run:
-    random = generator(seed, "real events", plan.number)
+def _reveal(task: Task, recorded: Recorded, plan: Plan, seed: int, before: Sequence[Run]) -> Run:
+    """Take the recorded events of the next stretch of luminosity.
+
+    Each event has a place in the luminosity on offer and a number that puts it into the tuning or the
+    search sample. Both are drawn once, so no event depends on which others were taken before.
+    """
     data = {}
     for name in plan.thresholds_gev:
-        taken = [run for run in before if name in run.data]
-        remaining = recorded.counts - sum(
-            (run.data[name].tuning + run.data[name].search).sum(axis=1) for run in taken
-        )  # fmt: skip
-        remaining_fb = recorded.luminosity_fb - sum(run.luminosity_fb for run in taken)
-        counts = random.binomial(remaining, min(1.0, plan.luminosity_fb / remaining_fb))
-        tuning = np.zeros((len(counts), physics.SCORE_BINS), dtype=np.int64)
-        search = tuning.copy()
-        tuning[:, -1] = random.binomial(counts, plan.tuning_fraction)
-        search[:, -1] = counts - tuning[:, -1]
-        for each in (tuning, search):
-            each.setflags(write=False)
-        data[name] = Dataset(tuning, search, np.zeros(search.shape), physics.signal_angles(0, name))
+        random = generator(seed, "real events", name)
+        offered = random.binomial(
+            recorded.counts, min(1.0, task.luminosity_fb / recorded.luminosity_fb)
+        ).astype(np.int64)
+        bins = np.repeat(np.arange(len(offered)), offered)
+        place, mark = random.random((2, len(bins)))
+        start = sum(run.luminosity_fb for run in before if name in run.data)
+        end = start + plan.luminosity_fb
+        taken = (place >= start / task.luminosity_fb) & (place < end / task.luminosity_fb)
+        samples = []
+        for chosen in (taken & (mark < plan.tuning_fraction), taken & (mark >= plan.tuning_fraction)):
+            counts = np.zeros((len(offered), physics.SCORE_BINS), dtype=np.int64)
+            counts[:, -1] = np.bincount(bins[chosen], minlength=len(offered))
+            samples.append(counts)
+        tuning, search = samples
+        data[name] = dataset(
+            task.channels[name], tuning, search, np.zeros(search.shape), physics.signal_angles(0, name)
+        )
     return Run(**vars(plan), data=data, candles={})
 
 
@@ -156,11 +183,9 @@ def _record(nature: Nature, offer: ChannelTask, plan: Plan, random: np.random.Ge
     expected += signals
     tuning = random.poisson(plan.tuning_fraction * expected)
     search = random.poisson((1.0 - plan.tuning_fraction) * expected)
-    for counts in (tuning, search):
-        counts.setflags(write=False)
     spin = nature.particles[0].spin if nature.particles else 0
     share = signals / np.maximum(expected, 1e-300)
-    return Dataset(tuning, search, share, physics.signal_angles(spin, offer.name))
+    return dataset(offer, tuning, search, share, physics.signal_angles(spin, offer.name))
 
 
 def candle_edges(task: Task, candle: Candle) -> NDArray[np.float64]:
@@ -188,23 +213,6 @@ def _candle(task: Task, nature: Nature, candle: Candle, plan: Plan, random: np.r
     counts = random.poisson(expected)
     counts.setflags(write=False)
     return counts
-
-
-def angles(run: Run, channel: str, cut: int, seed: int) -> Counts:
-    """Return selected search events of a run by mass bin and decay-angle bin.
-
-    The angles are drawn from a stream seeded by run, channel and cut, so that the same request gives the same
-    angles.
-    """
-    dataset = run.data[channel]
-    selected = dataset.search[:, cut:]
-    counts = selected.sum(axis=1)
-    share = (selected * dataset.signal_share[:, cut:]).sum(axis=1) / np.maximum(counts, 1)
-    chances = np.outer(share, dataset.signal_angles)
-    chances += np.outer(1.0 - share, physics.background_angles(channel))
-    chances /= chances.sum(axis=1, keepdims=True)
-    random = generator(seed, "angles", run.number, channel, cut)
-    return np.asarray(random.multinomial(counts, chances), dtype=np.int64)
 
 
 UNCALIBRATED_SCALE: Final = 0.008
@@ -354,21 +362,68 @@ class Laboratory:
             raise HardRule("missing_prerequisite", f"{channel} is not unblinded in this selection.")
         return analysis
 
+    def search(self, analysis: ChannelAnalysis, number: int) -> Counts:
+        """Return the selected search events of an opened run, by mass bin and score bin.
+
+        This is the only reader of the events in the box.
+
+        Raises:
+            RuntimeError: The run is not open in this analysis.
+        """
+        if number not in analysis.opened:
+            raise RuntimeError(f"run-{number} is not open in {analysis.channel}; unblind comes first")
+        data = self.runs[number - 1].data[analysis.channel]
+        return np.asarray((data.sidebands + data.box)[:, analysis.cut :])
+
     def spectrum(self, analysis: ChannelAnalysis, runs: tuple[int, ...] | None = None) -> Counts:
-        """Return selected search events by mass bin, in all opened runs or those given."""
+        """Return selected search events by mass bin, in all opened runs or those of them given."""
         numbers = analysis.opened if runs is None else runs
+        return self._by_mass(analysis, [self.search(analysis, number) for number in numbers])
+
+    def sidebands(self, analysis: ChannelAnalysis) -> Counts:
+        """Return selected search events beside the task's window, in runs that may still be opened."""
+        return self._by_mass(
+            analysis,
+            [
+                self.runs[number - 1].data[analysis.channel].sidebands[:, analysis.cut :]
+                for number in self.usable(analysis)
+            ],
+        )
+
+    def usable(self, analysis: ChannelAnalysis) -> tuple[int, ...]:
+        """Return the recorded runs whose search sample this analysis may open."""
+        return tuple(
+            run.number
+            for run in self.runs
+            if analysis.channel in run.data and run.number not in analysis.closed_runs
+        )
+
+    def _by_mass(self, analysis: ChannelAnalysis, samples: Sequence[Counts]) -> Counts:
         total = np.zeros(len(self.task.channels[analysis.channel].edges_gev) - 1, dtype=np.int64)
-        for number in numbers:
-            total += self.runs[number - 1].data[analysis.channel].search[:, analysis.cut :].sum(axis=1)
+        for counts in samples:
+            total += counts.sum(axis=1)
         return total
+
+    def angles(self, analysis: ChannelAnalysis, number: int) -> Counts:
+        """Return selected search events of an opened run by mass bin and decay-angle bin.
+
+        The angles are drawn from a stream seeded by run, channel and cut, so that the same request gives the
+        same angles.
+        """
+        name, cut = analysis.channel, analysis.cut
+        data, selected = self.runs[number - 1].data[name], self.search(analysis, number)
+        counts = selected.sum(axis=1)
+        share = (selected * data.signal_share[:, cut:]).sum(axis=1) / np.maximum(counts, 1)
+        chances = np.outer(share, data.signal_angles)
+        chances += np.outer(1.0 - share, physics.background_angles(name))
+        chances /= chances.sum(axis=1, keepdims=True)
+        random = generator(self.seed, "angles", number, name, cut)
+        return np.asarray(random.multinomial(counts, chances), dtype=np.int64)
 
     def tuning(self, analysis: ChannelAnalysis) -> Counts:
         """Return selected tuning events by mass bin, in all runs."""
-        total = np.zeros(len(self.task.channels[analysis.channel].edges_gev) - 1, dtype=np.int64)
-        for run in self.runs:
-            if analysis.channel in run.data:
-                total += run.data[analysis.channel].tuning[:, analysis.cut :].sum(axis=1)
-        return total
+        runs = [run.data[analysis.channel] for run in self.runs if analysis.channel in run.data]
+        return self._by_mass(analysis, [data.tuning[:, analysis.cut :] for data in runs])
 
     def expected_resolution(self, channel: str) -> float:
         """Return the known sigma / mass: nominal, calibrated, broadened by pile-up."""

@@ -108,6 +108,12 @@ class ChannelTask:
             return np.array(self.recorded_edges_gev)
         return mass_edges(*self.window_gev, self.relative_resolution)
 
+    @cached_property
+    def blinded(self) -> NDArray[np.bool_]:
+        """Which bins touch the search window: their search events are hidden until unblinding."""
+        low, high = self.window_gev
+        return np.asarray((self.edges_gev[1:] > low) & (self.edges_gev[:-1] < high))
+
     @property
     def fit_window_gev(self) -> tuple[float, float]:
         """First and last edge."""

@@ -156,6 +156,42 @@ def test_asking_again_gains_nothing_and_costs_nothing() -> None:
     assert again.content["findings"] == first.content["findings"]
 
 
+def test_systematics_count_at_their_own_mass_and_replace_the_estimates_before() -> None:
+    environment, observation = opened(1, difficulty="easy", scenario="graviton")
+    name = observation.content["task"]["channels"][0]["name"]
+    carry_out(environment, [*opened_box(observation, name), ("scan_bump", {"channel": name})])
+    lab = environment.laboratory
+    low, high = lab.task.window_gev
+    mass = lab.analysis(name).findings["scan"]["candidates"][0]["mass_gev"]
+    here = {"channel": name, "mass_gev": mass}
+    far = {"channel": name, "mass_gev": round(low + 2 if mass > (low * high) ** 0.5 else high - 2, 3)}
+    carry_out(environment, [("fit_resonance", here), ("request_systematics", far)])
+    elsewhere = carry_out(environment, [("estimate_significance", here)])
+    assert elsewhere.content["last_result"]["spurious"] is None
+    asked = carry_out(environment, [("request_systematics", here)])
+    assert asked.content["cumulative_significance"] == 0.0
+    claim = {"kind": "evidence", **here, "mass_error_gev": 5.0, "z_local": 4.0, "z_global": 3.0}
+    early = environment.step({"tool": "submit_discovery_claim", "arguments": claim})
+    assert early.refused is not None and early.refused.rule == "invalid_claim"
+    again = carry_out(environment, [("estimate_significance", here)])
+    assert again.content["last_result"]["spurious"] == asked.content["last_result"]["spurious"]
+
+
+@pytest.mark.parametrize(("shift", "broken"), [(0.0, True), (0.2, False)])
+def test_a_failed_comparison_of_runs_counts_at_its_own_mass_only(shift: float, broken: bool) -> None:
+    environment, observation = opened(1, difficulty="easy", scenario="graviton")
+    name = observation.content["task"]["channels"][0]["name"]
+    carry_out(environment, [*opened_box(observation, name), ("scan_bump", {"channel": name})])
+    findings = environment.laboratory.analysis(name).findings
+    mass = findings["scan"]["candidates"][0]["mass_gev"]
+    here = {"channel": name, "mass_gev": mass}
+    carry_out(environment, [("fit_resonance", here), ("estimate_significance", here)])
+    findings["checks"] = [{"kind": "runs", "mass_gev": mass * (1.0 + shift), "p_value": 1e-6}]
+    claim = {"kind": "evidence", **here, "mass_error_gev": 5.0, "z_local": 0.0, "z_global": 0.0}
+    ended = carry_out(environment, [("submit_discovery_claim", claim)])
+    assert ("claim_on_trigger_feature" in ended.content["rule_violations"]) is broken
+
+
 def test_a_channel_that_was_seen_can_only_be_selected_for_fresh_runs() -> None:
     environment, observation = opened(1)
     carry_out(environment, opened_box(observation, CHANNEL))

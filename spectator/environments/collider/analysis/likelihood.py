@@ -259,6 +259,10 @@ def _inverse(matrix: Floats) -> Floats | None:
     return np.asarray(np.linalg.inv(unit) * scale[:, None] * scale[None, :])
 
 
+EMPTY_SHARE: Final = 0.01
+"""Share of a bin's background below which a negative signal is as large as it can be."""
+
+
 @dataclass(slots=True)
 class YieldProblem:
     """``strength x template + nominal x exp(columns @ beta)``, as a :class:`LikelihoodProblem`.
@@ -317,9 +321,26 @@ class YieldProblem:
         return YieldProblem(counts, self.template, self.columns, self.nominal, self.constraint)
 
     def error(self, fit: Minimum) -> float:
-        """Return the standard error of the strength."""
+        """Return the standard error of the strength.
+
+        Where the strength is as low as the empty bins allow, it is the distance to the strength above at
+        which twice the negative log-likelihood is larger by one.
+        """
+        if (fit.expected < EMPTY_SHARE * self.background(fit.theta)).any():
+            return self._error_above(fit)
         free: NDArray[np.bool_] = np.ones(len(fit.theta), dtype=bool)
         return float(np.sqrt(covariance(self, fit, free)[0, 0]))
+
+    def _error_above(self, fit: Minimum) -> float:
+        from scipy.optimize import brentq
+
+        def gain(distance: float) -> float:
+            return 2.0 * (self.fit(float(fit.theta[0]) + distance, fit.theta[1:]).nll - fit.nll) - 1.0
+
+        step = 1.0 / max(float(self.template.sum()), 1e-12)
+        while gain(step) < 0.0:
+            step *= 2.0
+        return float(brentq(gain, 0.0, step, rtol=1e-6))
 
 
 @dataclass(frozen=True, slots=True)

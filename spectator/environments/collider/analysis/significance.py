@@ -153,16 +153,21 @@ def counting_limit(observed: float, background: float, background_error: float =
         background: Expected background, 0 or more.
         background_error: Its standard error: the Poisson chances are averaged over a gamma distribution.
 
-    >>> round(counting_limit(0, 3.0), 2)
-    3.0
+    >>> round(counting_limit(0, 3.0), 2), round(counting_limit(0, 800.0), 2)
+    (3.0, 3.0)
     """
     n = checked_number("observed", observed, least=0.0)
     if n != int(n):
         raise invalid("observed", "must be a whole number of events")
     b = checked_number("background", background, least=0.0)
     points, weights = _background_points(b, checked_number("background_error", background_error, least=0.0))
-    below = float(weights @ _poisson_below(n, points))
-    return _solve(lambda s: float(weights @ _poisson_below(n, points + s)) / below - ALPHA, n + 3.0)
+    from scipy.special import logsumexp
+
+    def chance(signal: float) -> float:
+        return float(logsumexp(_log_poisson_below(n, points + signal), b=weights))
+
+    least = chance(0.0) + math.log(ALPHA)
+    return _solve(lambda s: chance(s) - least, n + 3.0)
 
 
 def _background_points(b: float, error: float) -> tuple[np.ndarray, np.ndarray]:
@@ -175,11 +180,24 @@ def _background_points(b: float, error: float) -> tuple[np.ndarray, np.ndarray]:
     return gammaincinv(shape, shares) * b / shape, np.full(200, 1.0 / 200)
 
 
-def _poisson_below(n: float, mean: np.ndarray) -> np.ndarray:
-    """Return the chance of ``n`` events or fewer."""
-    from scipy.special import gammaincc
+_MOST_TERMS: Final = 20_000
+"""Most terms of a Poisson sum far below the mean; each is smaller than the one before."""
 
-    return np.asarray(gammaincc(n + 1.0, mean))
+
+def _log_poisson_below(n: float, mean: np.ndarray) -> np.ndarray:
+    """Return the logarithm of the chance of ``n`` events or fewer.
+
+    A chance too small for a float is summed from the last term down: P(n) (1 + n/m + n (n - 1)/m^2 + ...).
+    """
+    from scipy.special import gammaincc, gammaln, xlogy
+
+    chance = gammaincc(n + 1.0, mean)
+    log, tiny = np.log(np.maximum(chance, 1e-300)), chance < 1e-290
+    if tiny.any():
+        far = mean[tiny, None]
+        terms = np.cumprod((n - np.arange(min(int(n), _MOST_TERMS))) / far, axis=1)
+        log[tiny] = (xlogy(n, far[:, 0]) - far[:, 0] - gammaln(n + 1.0)) + np.log1p(terms.sum(axis=1))
+    return np.asarray(log)
 
 
 ALTERNATIVES: Final = ("exponential", "power_law", "quadratic", "cubic")
@@ -201,8 +219,8 @@ class SpuriousSignal:
     by_background: Mapping[str, float]
 
 
-MIN_YIELD_ERROR: Final = 1e-6
-"""Least standard error of a yield, in events; below it there is nothing to measure."""
+UNDER_PEAK: Final = 0.01
+"""Bins with at least this share of a peak's highest bin lie under it."""
 
 
 def spurious_signal(
@@ -220,7 +238,7 @@ def spurious_signal(
             the log-likelihood, is ignored.
 
     Raises:
-        InvalidAnalysis: An argument breaks its rule, or no event is expected under the peak.
+        InvalidAnalysis: An argument breaks its rule, or there is no event under the peak.
     """
     yields: dict[str, float] = {}
     nominal_nll, error = math.inf, math.inf
@@ -235,7 +253,8 @@ def spurious_signal(
         fit = search.problem.fit(start=search.null.beta)
         if name == background:
             nominal_nll, error = fit.nll, search.problem.error(fit)
-            if not error > MIN_YIELD_ERROR:
+            template = search.problem.template
+            if not search.problem.counts[template >= UNDER_PEAK * template.max()].any():
                 raise invalid(
                     "counts", "must hold events under the peak: without them its yield has no error"
                 )

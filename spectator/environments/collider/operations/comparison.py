@@ -16,7 +16,7 @@ from spectator.environments.collider.analysis.significance import (
     counting_limit,
     profile_significance,
 )
-from spectator.environments.collider.experiment import ChannelAnalysis, Counts, Laboratory, angles
+from spectator.environments.collider.experiment import ChannelAnalysis, Counts, Laboratory
 from spectator.environments.collider.operations.inference import (
     COUNTED_SIGMA,
     Array,
@@ -108,7 +108,7 @@ def measure_angular(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
         raise HardRule("redundant", f"The angles at {mass:g} GeV are measured.")
     edges, sigma = edges_of(lab, given.channel), resolution_at(analysis, mass)
     table = sum(
-        (angles(lab.runs[run - 1], given.channel, analysis.cut, lab.seed) for run in analysis.opened),
+        (lab.angles(analysis, run) for run in analysis.opened),
         start=np.zeros((len(edges) - 1, len(physics.ANGLE_EDGES) - 1), dtype=np.int64),
     )
     far = np.abs(np.sqrt(edges[1:] * edges[:-1]) - mass) / sigma

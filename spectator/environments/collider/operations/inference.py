@@ -146,7 +146,8 @@ def estimate_significance(lab: Laboratory, given: actions.AtMass) -> dict[str, A
     analysis, counts, mass = with_events_at(lab, given)
     if f"z:{mass:g}" in analysis.findings:
         raise HardRule("redundant", f"The significance at {mass:g} GeV is known.")
-    spurious = analysis.findings.get("spurious", {}).get("spurious")
+    known = _systematics(analysis, mass)
+    spurious = None if known is None else known["spurious"]
     found = profile_significance(
         edges_of(lab, given.channel), counts, mass, resolution_at(analysis, mass),
         background=analysis.background, spurious_signal=spurious or 0.0,
@@ -244,10 +245,13 @@ def fit_peak(lab: Laboratory, given: actions.FitResonance) -> dict[str, Any]:
 
 
 def request_systematics(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
-    """Measure how far other background functions move the signal."""
+    """Measure how far other background functions move the signal.
+
+    Significances that were estimated near that mass no longer count: they did not allow for it.
+    """
     analysis, counts, mass = with_events_at(lab, given)
-    known = analysis.findings.get("spurious")
-    if known and abs(known["mass_gev"] - mass) < resolution_at(analysis, mass):
+    known = _systematics(analysis, mass, within=1.0)
+    if known:
         raise HardRule("redundant", f"The systematics at {known['mass_gev']:g} GeV are known.")
     found = spurious_signal(
         edges_of(lab, given.channel),
@@ -266,11 +270,29 @@ def request_systematics(lab: Laboratory, given: actions.AtMass) -> dict[str, Any
         "relative_to_error": _three(found.relative_to_error),
         "by_background": by_background,
     }
-    analysis.findings["spurious"] = result
-    for name in [name for name in analysis.findings if name.startswith("z:")]:
-        del analysis.findings[name]
+    analysis.findings.setdefault("systematics", []).append(result)
+    estimates: list[dict[str, Any]] = analysis.findings.get("significances", [])
+    stale = [each for each in estimates if _near(analysis, each["mass_gev"], mass)]
+    analysis.findings["significances"] = [each for each in estimates if each not in stale]
+    for each in stale:
+        analysis.findings.pop(f"z:{each['mass_gev']:g}", None)
     lab.add_fact("systematics_assessed", **result)
     return result
+
+
+def _near(analysis: ChannelAnalysis, one_gev: float, other_gev: float, within: float = NEAR_SIGMA) -> bool:
+    """Return whether two masses belong to the same excess."""
+    return abs(one_gev - other_gev) <= within * resolution_at(analysis, other_gev)
+
+
+def _systematics(
+    analysis: ChannelAnalysis, mass_gev: float, within: float = NEAR_SIGMA
+) -> dict[str, Any] | None:
+    """Return the newest systematics near a mass."""
+    known: list[dict[str, Any]] = analysis.findings.get("systematics", [])
+    return next(
+        (each for each in reversed(known) if _near(analysis, each["mass_gev"], mass_gev, within)), None
+    )
 
 
 TOLERANCE_Z = 0.3
@@ -331,13 +353,12 @@ def measured_significance(lab: Laboratory, channel: str, mass_gev: float) -> dic
     near = [
         (found["z_global"], found["z_local"])
         for found in analysis.findings.get("significances", ())
-        if min(abs(found["mass_gev"] - raw), abs(found["mass_gev"] - mass_gev))
-        <= NEAR_SIGMA * resolution_at(analysis, mass_gev)
+        if _near(analysis, found["mass_gev"], raw) or _near(analysis, found["mass_gev"], mass_gev)
     ]
     if not near:
         return None
     combination = lab.selection.combination
-    if combination and abs(combination["mass_gev"] - raw) <= NEAR_SIGMA * resolution_at(analysis, mass_gev):
+    if combination and _near(analysis, combination["mass_gev"], raw):
         near.append((combination["z_global"], combination["z_local"]))
     z_global, z_local = max(near)
     return {"z_local": z_local, "z_global": z_global}
@@ -361,9 +382,14 @@ def _note_broken_rules(lab: Laboratory, given: actions.SubmitClaim, measured: di
     least = min(fit["mass_error_gev"] for fit in analysis.findings["fits"])
     if given.mass_error_gev < 0.8 * least:
         lab.note("uncertainty_understated", f"The fit's statistical error is {least:g} GeV.")
-    if "spurious" not in analysis.findings:
-        lab.note("claim_without_systematics", "request_systematics was not asked for on these data.")
-    checks = [check for check in analysis.findings.get("checks", ()) if check["kind"] == "runs"]
+    raw = given.mass_gev * lab.scale_of(given.channel).scale
+    if _systematics(analysis, raw) is None and _systematics(analysis, given.mass_gev) is None:
+        lab.note("claim_without_systematics", "request_systematics was not asked for at this mass.")
+    checks = [
+        check
+        for check in analysis.findings.get("checks", ())
+        if check["kind"] == "runs" and _near(analysis, check["mass_gev"], raw)
+    ]
     if any(check["p_value"] < SUSPICIOUS_P for check in checks):
         lab.note("claim_on_trigger_feature", "The runs do not agree on it.")
 

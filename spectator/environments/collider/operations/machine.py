@@ -133,7 +133,7 @@ def collect_collisions(lab: Laboratory, given: actions.NoArguments) -> dict[str,
         "sqrt_s_tev": run.beam.sqrt_s_tev,
         "luminosity_collected_fb": luminosity,
         "pileup": run.beam.pileup,
-        "events": {name: dataset.events for name, dataset in run.data.items()},
+        "events": {name: dataset.visible for name, dataset in run.data.items()},
     }
     lab.add_fact("run_collected", **result)
     return result

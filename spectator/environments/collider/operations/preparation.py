@@ -146,7 +146,7 @@ def _efficiencies(lab: Laboratory, channel: str) -> list[dict[str, float]]:
 
 
 def build_invariant_mass(lab: Laboratory, given: actions.BuildInvariantMass) -> dict[str, Any]:
-    """Set the search window and show the spectrum with the window blinded."""
+    """Set the search window and show the spectrum, blinded in the whole window of the task."""
     analysis, offer = _tunable(lab, given.channel), lab.task.channels[given.channel]
     _recorded(lab, given.channel)
     low, high = given.window_gev or lab.task.window_gev
@@ -160,7 +160,6 @@ def build_invariant_mass(lab: Laboratory, given: actions.BuildInvariantMass) -> 
     if int(((edges[1:] > low) & (edges[:-1] < high)).sum()) < 4:
         raise HardRule("invalid_parameters", "window_gev: at least four bins, about two resolutions.")
     analysis.window_gev, analysis.natural_width = (low, high), given.natural_width
-    blinded = _blinded(edges, analysis)
     result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
@@ -168,8 +167,8 @@ def build_invariant_mass(lab: Laboratory, given: actions.BuildInvariantMass) -> 
         "fit_window_gev": list(offer.fit_window_gev),
         "edges_gev": edges.tolist(),
         "counts": lab.tuning(analysis).tolist(),
-        "sidebands": np.where(blinded, 0, _fresh(lab, analysis)).tolist(),
-        "blinded_gev": [low, high],
+        "sidebands": lab.sidebands(analysis).tolist(),
+        "blinded_gev": [first, last],
     }
     lab.add_fact("spectrum_built", **result)
     return {
@@ -188,19 +187,6 @@ def coarse(edges: Any, counts: Any, most: int = 40) -> list[list[float]]:
     return [[float(f"{edges[start]:.4g}"), int(counts[start : start + step].sum())] for start in starts]
 
 
-def usable(lab: Laboratory, analysis: ChannelAnalysis) -> tuple[int, ...]:
-    """Return the recorded runs whose search sample this analysis may open."""
-    return tuple(
-        run.number
-        for run in lab.runs
-        if analysis.channel in run.data and run.number not in analysis.closed_runs
-    )
-
-
-def _fresh(lab: Laboratory, analysis: ChannelAnalysis) -> Any:
-    return lab.spectrum(analysis, usable(lab, analysis))
-
-
 def subtract_background(lab: Laboratory, given: actions.SubtractBackground) -> dict[str, Any]:
     """Choose a background function and fit it to the tuning sample and the sidebands."""
     analysis, offer = _tunable(lab, given.channel), lab.task.channels[given.channel]
@@ -213,8 +199,7 @@ def subtract_background(lab: Laboratory, given: actions.SubtractBackground) -> d
         raise HardRule(
             "missing_prerequisite", "Fewer than ten tuning events: record more, or loosen the cut."
         )
-    blinded = _blinded(edges, analysis)
-    outside = np.where(blinded, 0, _fresh(lab, analysis))
+    blinded, outside = offer.blinded, lab.sidebands(analysis)
     fit = fit_background(edges, counts, window_gev=offer.fit_window_gev, background=given.function)
     side = None
     if outside.sum() >= 10 and (~blinded).sum() >= 8:
@@ -240,12 +225,6 @@ def subtract_background(lab: Laboratory, given: actions.SubtractBackground) -> d
         expected=[six(value) for value in fit.expected],
     )
     return {**result, "sideband_p_value": None if side is None else six(side.p_value)}
-
-
-def _blinded(edges: Any, analysis: ChannelAnalysis) -> Any:
-    """Return which bins touch the search window."""
-    low, high = analysis.window_gev
-    return (edges[1:] > low) & (edges[:-1] < high)
 
 
 def freeze_selection(lab: Laboratory, given: actions.NoArguments) -> dict[str, Any]:
@@ -291,7 +270,7 @@ def unblind(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
     analysis = lab.analysis(given.channel)
     if not lab.selection.frozen:
         raise HardRule("unblind_before_freeze", "freeze_selection comes before unblind.")
-    runs = usable(lab, analysis)
+    runs = lab.usable(analysis)
     if not runs:
         raise HardRule("missing_prerequisite", f"No run that {given.channel} may still open: record more.")
     if runs == analysis.opened:

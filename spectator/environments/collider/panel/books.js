@@ -26,7 +26,7 @@ export function mountBooks({ ui: { h, replace } }) {
       replace(body,
         machine ? h("p", {}, h("b", {}, `${figure(machine.sqrt_s_tev)} TeV`), `, ${figure(machine.cost_musd_per_fb)} MUSD and ${figure(machine.days_per_fb)} days for each fb⁻¹, ${figure(machine.pileup)} collisions at once`) : h("p", { class: "quiet" }, "The machine is not configured yet."),
         trigger ? table(`Trigger, ${figure(100 * trigger.live_fraction)} % of it read out`, ["channel", "from, GeV", "Hz"], Object.entries(trigger.thresholds_gev).map(([name, cut]) => [channelMark(name), figure(cut), figure(trigger.rates_hz?.[name])])) : null,
-        runs.length ? table("Runs", ["run", "TeV", "fb⁻¹", "events"], runs.map((/** @type {any} */ run) => [run.run, figure(run.sqrt_s_tev), figure(run.luminosity_collected_fb), Object.values(run.events).reduce((total, count) => Number(total) + Number(count), 0).toLocaleString("en")])) : null,
+        runs.length ? table("Runs", ["run", "TeV", "fb⁻¹", "visible events"], runs.map((/** @type {any} */ run) => [run.run, figure(run.sqrt_s_tev), figure(run.luminosity_collected_fb), Object.values(run.events).reduce((total, count) => Number(total) + Number(count), 0).toLocaleString("en")])) : null,
         scales.length ? table("Calibration: measured over true", ["peak", "scale", "resolution"], scales.map((/** @type {any} */ one) => [one.candle, measured(one.scale, one.scale_error), measured(one.resolution_factor, one.resolution_factor_error)])) : null);
     },
   };

@@ -37,7 +37,7 @@ function claimLines({ claim, verdict }) {
 /** @param {any} channel */
 function channelLines({ spectrum, open, background, scan, significance, fit, angle, limit, check, systematics }) {
   return [
-    spectrum ? (open ? `Open: ${figure(spectrum.counts.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0), 6)} events in ${figure(spectrum.luminosity_fb)} fb^-1` : `Blinded from ${figure(spectrum.window_gev[0], 5)} to ${figure(spectrum.window_gev[1], 5)} GeV`) : "",
+    spectrum ? (open ? `Open: ${figure(spectrum.counts.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0), 6)} events in ${figure(spectrum.luminosity_fb)} fb^-1` : `Blinded from ${figure(spectrum.blinded_gev[0], 5)} to ${figure(spectrum.blinded_gev[1], 5)} GeV`) : "",
     background ? `Background: ${String(background.function).replaceAll("_", " ")}, p = ${figure(background.p_value, 2)}` : "",
     scan ? `Largest excess: ${figure(scan.best_z, 2)} sigma local at ${figure(scan.best_mass_gev, 5)} GeV` : "",
     significance ? `${figure(significance.mass_gev, 5)} GeV: ${figure(significance.z_local, 2)} sigma local, ${figure(significance.z_global, 2)} global` : "",

@@ -43,6 +43,23 @@ def test_a_template_fit_of_a_deficit_claims_nothing() -> None:
     assert fit.z_observed == 0.0
 
 
+@pytest.mark.parametrize(
+    ("counts", "signal", "background", "mu", "error"),
+    [
+        ([0], [3.0], [1.0], -1 / 3, 1 / 6),
+        ([0, 0], [3.0, 1.0], [1.0, 1.0], -1 / 3, 1 / 8),
+        ([0], [0.5], [8.0], -16.0, 1.0),
+    ],
+)
+def test_a_template_fit_at_its_edge_has_the_error_of_its_likelihood(
+    counts: list[int], signal: list[float], background: list[float], mu: float, error: float
+) -> None:
+    """Without events -2 ln L rises by twice the signal: by 1 over half the inverse of the template."""
+    fit = template_fit(counts, signal, background)
+    assert fit.mu == pytest.approx(mu, rel=0.02)
+    assert fit.mu_error == pytest.approx(error, rel=0.05)
+
+
 def test_a_spurious_signal_without_events_under_the_peak_is_rejected() -> None:
     counts = np.zeros(60)
     counts[:20] = 100.0

@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 
@@ -68,9 +71,37 @@ def test_the_limit_is_that_of_pyhf() -> None:
     assert limit_of(problem, problem.fit(0.0).expected) == pytest.approx(float(observed), rel=0.02)
 
 
-@pytest.mark.parametrize(("n", "b", "expected"), [(0, 0.0, 2.996), (0, 3.0, 2.996), (3, 0.0, 7.754)])
+@pytest.mark.parametrize(
+    ("n", "b", "expected"),
+    [
+        (0, 0.0, 2.996),
+        (0, 3.0, 2.996),
+        (0, 800.0, 2.996),
+        (0, 1e6, 2.996),
+        (3, 0.0, 7.754),
+        (1, 2000.0, 2.997),
+        (700, 1500.0, 5.602),
+    ],
+)
 def test_exact_limits_of_counts(n: int, b: float, expected: float) -> None:
     assert counting_limit(n, b) == pytest.approx(expected, abs=0.01)
+
+
+def test_limits_far_below_the_background_agree_with_sums_of_many_digits() -> None:
+    """The same ratio in exact integers."""
+    for n, b in ((0, 800), (5, 900), (40, 1200)):
+        limit = Fraction(counting_limit(n, b))
+
+        def terms(mean: Fraction, n: int = n) -> Fraction:
+            return sum((mean**k / math.factorial(k) for k in range(n + 1)), Fraction(0))
+
+        ratio = math.exp(-limit) * float(terms(b + limit) / terms(Fraction(b)))
+        assert ratio == pytest.approx(0.05, rel=1e-4)
+
+
+def test_an_uncertain_background_far_above_gives_a_finite_limit() -> None:
+    assert counting_limit(0, 800.0, 50.0) == pytest.approx(2.996, abs=0.01)
+    assert 2.9 < counting_limit(3, 5000.0, 100.0) < 3.1
 
 
 def test_counting_limits_cover_exactly() -> None:

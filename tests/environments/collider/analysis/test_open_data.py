@@ -97,6 +97,16 @@ def test_the_trigger_shoulder_and_other_smooth_stretches_hold_no_resonance(
     assert fit.background_like or fit.z_local < 3
 
 
+@pytest.mark.parametrize(
+    "window", [(2.74, 4.384), (61.516, 98.426), (3.05, 5.0), (91.0, 130.0), (30.0, 93.0), (9.8, 12.0)]
+)
+def test_a_window_that_begins_or_ends_in_a_peak_reports_none_there(window: tuple[float, float]) -> None:
+    for fit in find_resonances(EDGES, COUNTS, window):
+        assert window[0] + 2 * fit.width_gev < fit.mass_gev < window[1] - 2 * fit.width_gev
+        nearest = min(PDG.values(), key=lambda known: abs(known.mass_gev - fit.mass_gev))
+        assert fit.mass_gev == pytest.approx(nearest.mass_gev, rel=5e-3)
+
+
 def test_a_scan_over_the_shoulder_says_that_its_background_fails() -> None:
     first, last = np.searchsorted(EDGES, (20, 45))
     found = scan(EDGES[first : last + 1], COUNTS[first:last], lambda m: 0.013 * m, background="quadratic")

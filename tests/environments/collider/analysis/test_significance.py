@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import pytest
 
@@ -45,8 +47,16 @@ def test_the_formula_is_one_of_arrays_and_falls_with_the_error() -> None:
 def test_counts_without_error_are_exact(n: int) -> None:
     from scipy.stats import poisson
 
-    expected = z_of_p(float(poisson.sf(n - 1, 8.3)))
+    above, below = float(poisson.sf(n - 1, 8.3)), float(poisson.cdf(n, 8.3))
+    expected = z_of_p(above) if above < 0.5 else -z_of_p(below) if below < 0.5 else 0.0
     assert counting_significance(n, 8.3) == pytest.approx(expected, abs=1e-6)
+
+
+def test_no_events_are_a_deficit_of_as_much_as_they_are_unlikely() -> None:
+    found = [counting_significance(0, background) for background in (0.1, 0.69, 1.5, 10.0, 600.0, 2000.0)]
+    assert found[:2] == [0.0, 0.0]
+    assert found[2:4] == pytest.approx([-z_of_p(math.exp(-b)) for b in (1.5, 10.0)], abs=1e-6)
+    assert found == sorted(found, reverse=True) and found[-1] > -70.0
 
 
 def test_a_deficit_is_negative_and_counts_and_formula_agree_far_above() -> None:

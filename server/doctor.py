@@ -39,8 +39,6 @@ class Finding:
 
     Args:
         verdict: ``ok``, ``warning`` if it works but should be changed, or ``failed``.
-        name: What was checked.
-        detail: What was found and, if it is not ok, what to do.
 
     >>> print(Finding("warning", "HTTPS", "the address is plain HTTP; put a proxy with TLS in front"))
     warning  HTTPS: the address is plain HTTP; put a proxy with TLS in front
@@ -186,8 +184,6 @@ class OutsideChecks:
     """Checks one server from outside.
 
     Args:
-        url: The server's address.
-        token: Its operator's token, if known.
         transport: Transport of requests; the network if omitted.
     """
 

@@ -115,8 +115,6 @@ class OpenIdProvider:
 
     Args:
         url: The provider; its metadata is at ``/.well-known/openid-configuration`` below it.
-        client_id: The application's id at the provider.
-        client_secret: Its secret.
         public_url: Address of this server that sign-ins return to, without a trailing slash.
     """
 

@@ -90,12 +90,7 @@ MINUTE: Final = round(60 / EVERY_S)
 
 
 class LoopLag:
-    """Measures by how much the event loop delays a periodic sleep.
-
-    Args:
-        clock: Sleeps, and measures time.
-        histogram: Observes each lag in seconds.
-    """
+    """Measures by how much the event loop delays a periodic sleep."""
 
     def __init__(self, clock: Clock, histogram: Histogram) -> None:
         self._clock = clock
@@ -132,12 +127,7 @@ LEAVE_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """The export of traces.
-
-    Args:
-        tracer: Makes the spans.
-        provider: Sends them.
-    """
+    """The export of traces."""
 
     tracer: EpisodeTracer
     provider: TracerProvider
@@ -173,7 +163,6 @@ def open_tracing(
     """Open the export of traces; ``None`` if disabled, without importing its packages.
 
     Args:
-        settings: Whether and how to export.
         exporter: Makes the exporter of spans; OTLP over HTTP if omitted.
 
     Raises:

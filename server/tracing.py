@@ -47,7 +47,6 @@ class EpisodeTracer:
     """Makes spans from recorded events.
 
     Args:
-        tracer: Receives the spans.
         content: Whether spans of model calls include prompts and replies.
     """
 
@@ -58,12 +57,7 @@ class EpisodeTracer:
         self._captains: dict[str, Mapping[str, Any]] = {}
 
     def note(self, events: Sequence[RecordedEvent], attachments: Attachments | None = None) -> None:
-        """Make spans from the events of one commit.
-
-        Args:
-            events: Events of one or several episodes.
-            attachments: The model calls of their decisions.
-        """
+        """Make spans from the events of one commit."""
         calls = iter(attachments.calls if attachments is not None else ())
         took = {(one.episode_id, one.event.turn): _took(one) for one in events if one.type == "step.taken"}
         for recorded in events:

@@ -115,10 +115,6 @@ class ReadingProcess:
     """Reads pieces of records, one at a time, in a child process.
 
     If that process cannot start, or dies, the piece is read here, and the next one starts it again.
-
-    Args:
-        url: URL of the journal.
-        journal: The same journal, for pieces that are read here.
     """
 
     def __init__(self, url: str, journal: Journal) -> None:
@@ -182,7 +178,6 @@ class EvaluatedAlternatives:
     """Evaluated alternatives to a decision.
 
     Args:
-        found: See :class:`spectator.environments.contract.Alternatives`, as plain JSON.
         seconds: Time that it took; 0 if it was cached.
     """
 
@@ -194,9 +189,6 @@ class AlternativesProcess:
     """Evaluates alternatives to decisions, one at a time, in a child process.
 
     Results are cached; concurrent requests for one decision share its result.
-
-    Args:
-        clock: Measures time.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -218,10 +210,6 @@ class AlternativesProcess:
 
     async def weigh(self, wanted: AnalysisRequest, key: Key) -> EvaluatedAlternatives:
         """Evaluate the alternatives to a decision.
-
-        Args:
-            wanted: The decision.
-            key: Key of the result in the cache.
 
         Raises:
             AnalysisDiverged: See :meth:`spectator.episodes.alternatives.Analyses.alternatives`.

@@ -47,12 +47,6 @@ class Exhibition:
 
     Args:
         environment: The world; ``None`` disables the exhibition.
-        supervisor: Runs the matches.
-        journal: Holds earlier matches.
-        queue: Clients that wait for a slot.
-        orders: Tells whether starts are paused.
-        ready: Whether earlier episodes are recovered.
-        clock: Measures time, and waits.
     """
 
     def __init__(

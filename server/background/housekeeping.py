@@ -34,13 +34,7 @@ INTERVAL_S: Final = 60.0
 
 
 class Housekeeper:
-    """Removes ended episodes beyond the retention limits, oldest first.
-
-    Args:
-        journal: The journal.
-        keep: The retention limits.
-        clock: Waits, and measures the age of episodes.
-    """
+    """Removes ended episodes beyond the retention limits, oldest first."""
 
     def __init__(self, journal: SqlJournal, keep: Keep, clock: Clock) -> None:
         self.removed = 0
@@ -114,13 +108,7 @@ class DeletedEpisode(BaseModel):
 
 
 class Deletions:
-    """Deletes episodes, and logs deletions in a file.
-
-    Args:
-        journal: The journal.
-        folder: The data folder, which holds the file.
-        clock: Dates the deletions.
-    """
+    """Deletes episodes, and logs deletions in a file."""
 
     def __init__(self, journal: SqlJournal, folder: Path, clock: Clock) -> None:
         self._journal = journal
@@ -179,10 +167,7 @@ class UnfinishedQuota:
     """Ends the largest running episode while unfinished episodes take too much space.
 
     Args:
-        journal: Knows the size of unfinished episodes.
         keep_mb: Limit of the journal in million bytes; 0 means no limit.
-        supervisor: Ends episodes.
-        clock: Waits.
     """
 
     def __init__(self, journal: TimedJournal, keep_mb: float, supervisor: Supervisor, clock: Clock) -> None:
@@ -241,12 +226,7 @@ class RecordScanner(Protocol):
 
 
 class LongRecordScanner:
-    """Stores states of long records in advance, so that their pages open quickly.
-
-    Args:
-        journal: The episodes.
-        views: Computes and stores their states.
-    """
+    """Stores states of long records in advance, so that their pages open quickly."""
 
     def __init__(self, journal: Journal, views: RecordScanner) -> None:
         self._journal = journal

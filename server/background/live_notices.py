@@ -38,7 +38,6 @@ class OtherAudiences:
     """Viewer counts of episodes at other servers, from their notices.
 
     Args:
-        clock: Source of time.
         changed: Called with an episode's id when its count may have changed.
     """
 
@@ -119,16 +118,7 @@ class Showing(Protocol):
 
 
 class LiveNotices:
-    """Exchanges with other servers what their viewers cannot read in the record.
-
-    Args:
-        name: Unique name of this server.
-        sender: Sends notices.
-        played: The episodes that run here.
-        followed: Episodes of other servers with viewers here.
-        audience: The viewers here.
-        clock: Source of time.
-    """
+    """Exchanges with other servers what their viewers cannot read in the record."""
 
     def __init__(
         self,
@@ -247,18 +237,7 @@ def open_notices(
     clock: Clock,
     tasks: asyncio.TaskGroup,
 ) -> None:
-    """Exchange notices until ``stack`` is closed, if the journal is shared.
-
-    Args:
-        stack: Closes the connections.
-        settings: The database's URLs.
-        journal: The journal whose commits are announced.
-        played: The episodes that run here.
-        others: The episodes of other servers.
-        audience: The viewers here.
-        clock: Source of time.
-        tasks: The group that notices are exchanged in.
-    """
+    """Exchange notices until ``stack`` is closed, if the journal is shared."""
     if settings.journal_url is None or journal.ownership is None:
         return
     url = settings.journal_url.get_secret_value()

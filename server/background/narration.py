@@ -43,14 +43,7 @@ Speaks = Literal["clips", "browser", "nobody"]
 
 @dataclass(frozen=True, slots=True)
 class VoiceState:
-    """How lines are spoken on this server.
-
-    Args:
-        voice: Name of the preferred voice.
-        speaks: Whether the server makes clips, browsers speak, or there is no speech.
-        answers: Whether a second commentator speaks too.
-        fault: The current fault, for people.
-    """
+    """How lines are spoken on this server."""
 
     voice: str
     speaks: Speaks
@@ -59,16 +52,7 @@ class VoiceState:
 
 
 class Narration:
-    """Spoken commentary on this server.
-
-    Args:
-        chosen: The voices.
-        clips: Storage of clips.
-        clock: Source of time.
-        breathing: Whether play waits briefly for big moments, at the broadcast pace.
-        budget: Characters that paid voices may be sent.
-        names: Hidden names, which are not spoken.
-    """
+    """Spoken commentary on this server."""
 
     def __init__(
         self,
@@ -189,12 +173,6 @@ def open_narration(
     settings: Settings, clock: Clock, budget: CharacterBudget, names: NameMaskSource
 ) -> Narration:
     """Create the narration that ``settings`` describe.
-
-    Args:
-        settings: The voice and where clips are stored.
-        clock: Measures time, and waits.
-        budget: Characters that paid voices may be sent.
-        names: Hidden names, which are not spoken.
 
     Raises:
         ConfigurationError: A voice or a storage of clips is not available.

@@ -30,13 +30,7 @@ RETRY_S: Final = 2.0
 
 
 class Readiness:
-    """Counts today's spending, then recovers earlier episodes; none starts before.
-
-    Args:
-        recovery: Recovers the episodes that it has found.
-        count_spending: Adds today's recorded spending to the ledger.
-        clock: Waits.
-    """
+    """Counts today's spending, then recovers earlier episodes; none starts before."""
 
     def __init__(
         self, recovery: Recovery, count_spending: Callable[[], Awaitable[None]], clock: Clock
@@ -118,15 +112,7 @@ AT_ONCE: Final = 16
 
 
 class Takeover:
-    """Sends heartbeats, detects dead servers, and resumes their episodes.
-
-    Args:
-        ownership: The leases of the journal.
-        commands: Commands between servers.
-        journal: The journal.
-        supervisor: Knows how many slots are free here.
-        clock: Waits.
-    """
+    """Sends heartbeats, detects dead servers, and resumes their episodes."""
 
     def __init__(
         self,
@@ -301,14 +287,7 @@ CarryOut = Callable[[Command], Awaitable[str | None]]
 
 
 class CommandPoller:
-    """Polls for commands and carries them out, those of one episode in order.
-
-    Args:
-        commands: The commands of the journal.
-        carry_out: Carries out one command.
-        clock: Waits.
-        tasks: The group that commands run in.
-    """
+    """Polls for commands and carries them out, those of one episode in order."""
 
     def __init__(
         self, commands: Commands, carry_out: CarryOut, clock: Clock, tasks: asyncio.TaskGroup

@@ -30,8 +30,6 @@ class RouterModel:
     """A model of the router.
 
     Args:
-        id: The router's name of the model.
-        tools: Whether one of its providers supports tool calls.
         context: Largest context in tokens among its providers; 0 if unknown.
     """
 
@@ -41,12 +39,7 @@ class RouterModel:
 
 
 class RouterModels:
-    """Lists the router's chat models, without a token.
-
-    Args:
-        router_url: Base URL of the router.
-        clock: Source of time.
-    """
+    """Lists the router's chat models, without a token."""
 
     def __init__(self, router_url: str, clock: Clock) -> None:
         self._url = f"{router_url.rstrip('/')}/models"

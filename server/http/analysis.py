@@ -209,7 +209,6 @@ class ReliabilityPage(Page):
     """Context of ``reliability.html``.
 
     Args:
-        report: The report.
         even: The Brier score of always saying one half.
     """
 

@@ -54,8 +54,6 @@ class Take:
     """An event that is drawn.
 
     Args:
-        seq: Its number.
-        scenes: Its scenes.
         before: The agent's chance to win before it; ``None`` if unknown.
         after: The chance after everything that belongs to it.
     """

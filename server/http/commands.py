@@ -153,12 +153,7 @@ async def run_command(
     """Run a command on an episode, here or at the server that runs it.
 
     Args:
-        name: Name of the command between servers.
-        handle: Runs it here.
-        services: Services of this server.
         episode_id: The episode; ``None`` for the newest one that runs here.
-        sent: Arguments of the command as JSON.
-        answer: Type of the answer.
         wait_s: Seconds to wait for another server; :data:`WAIT_S` if omitted.
 
     Raises:

@@ -63,15 +63,7 @@ def _said(value: Any) -> str:
 def results_shown(
     data_dir: Path, mask: Callable[[str], str], environment: str | None, pack: str | None, captain: str | None
 ) -> list[VerifiedBundle]:
-    """Return matching verified results, newest first, shipped ones last.
-
-    Args:
-        data_dir: The server's data folder.
-        mask: Masks names that the operator hides.
-        environment: Only of this world.
-        pack: Only of this pack.
-        captain: Only with this captain.
-    """
+    """Return matching verified results, newest first, shipped ones last."""
     return [
         one.model_copy(update={"captains": [_masked(captain, mask) for captain in one.captains]})
         for one in [*verified_results(data_dir), *shipped_results()]
@@ -292,12 +284,7 @@ def _against(name: str, sums: Sums, services: Services) -> BoardOpponent:
 
 @dataclass(frozen=True, slots=True)
 class BoardFigure:
-    """A measure on the page.
-
-    Args:
-        measure: What was measured.
-        found: Its mean.
-    """
+    """A measure on the page."""
 
     measure: Measure
     found: BoardMeasure
@@ -311,12 +298,7 @@ class BoardFigure:
 
 @dataclass(frozen=True, slots=True)
 class BoardLine:
-    """One captain on the page.
-
-    Args:
-        row: Its results.
-        figures: Its measures.
-    """
+    """One captain on the page."""
 
     row: BoardRow
     figures: Sequence[BoardFigure]
@@ -324,17 +306,7 @@ class BoardLine:
 
 @dataclass(frozen=True, slots=True)
 class BoardGroup:
-    """One world, version, pack and options on the page.
-
-    Args:
-        title: Title of the world.
-        environment: Name of the world.
-        version: Its version.
-        pack: The pack.
-        options: The non-default options.
-        ranked: The ranked captains, best first.
-        unranked: The others, with the reason.
-    """
+    """One world, version, pack and options on the page."""
 
     title: str
     environment: str
@@ -350,14 +322,8 @@ class LeaderboardPage(Page):
     """Context of ``leaderboard.html``.
 
     Args:
-        board: The leaderboard.
-        groups: Its rows by group.
         verified: Verified results, each with its non-default options, and its world's installed version if
             different.
-        glossary: The measures in it.
-        environments: Selectable worlds, with their titles.
-        packs: Selectable packs.
-        opponents: Selectable opponents, with their labels.
         asked: The selection, by field.
     """
 

@@ -40,8 +40,6 @@ class Page:
 
     Args:
         root: Relative path from the page to the lobby, valid below any prefix.
-        static: Relative path to the static files.
-        title: The page's title.
     """
 
     root: str
@@ -50,11 +48,7 @@ class Page:
 
 
 class Templates:
-    """The pages' templates; missing fields are errors, and all values are escaped.
-
-    Args:
-        join: Whether style sheets that a template names together are sent as one.
-    """
+    """The pages' templates; missing fields are errors, and all values are escaped."""
 
     def __init__(self, *, join: bool) -> None:
         self._environment = Environment(
@@ -82,13 +76,7 @@ PATIENCE_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class LobbyEpisode:
-    """An episode in the lobby.
-
-    Args:
-        episode_id: Its id.
-        headline: The current or final state.
-        who: The captains.
-    """
+    """An episode in the lobby."""
 
     episode_id: str
     headline: str
@@ -97,13 +85,7 @@ class LobbyEpisode:
 
 @dataclass(frozen=True, slots=True)
 class SuggestedCaptain:
-    """A captain of the suggested match.
-
-    Args:
-        name: Its preset.
-        label: Its name for people.
-        summary: How it plays.
-    """
+    """A captain of the suggested match."""
 
     name: str
     label: str
@@ -115,12 +97,7 @@ class LobbyPage(Page):
     """Context of ``lobby.html``.
 
     Args:
-        version: Version of this software.
-        modules: Modules that the page's script imports.
-        world: Title of the suggested match's world.
-        captains: Its one or two captains.
         trained: Whether the first of them is the world's own model, which a visitor can play against.
-        running: Live episodes, oldest first.
         played: Newest ended episodes, newest first; ``None`` if the journal cannot be read now.
     """
 
@@ -191,25 +168,14 @@ SEQ: Final = re.compile(r"\d{1,16}")
 
 @dataclass(frozen=True, slots=True)
 class ScriptPage(Page):
-    """Context of a page that is drawn by its script.
-
-    Args:
-        modules: Modules that the page's script imports.
-    """
+    """Context of a page that is drawn by its script."""
 
     modules: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The preview of a link to an episode.
-
-    Args:
-        title: Title of its world.
-        environment: Its world.
-        headline: The result, or the captains.
-        description: One more sentence.
-    """
+    """The preview of a link to an episode."""
 
     title: str
     environment: str
@@ -222,22 +188,17 @@ class WatchPage(Page):
     """Context of ``watch.html``.
 
     Args:
-        episode_id: The episode.
-        preview: The preview of its link.
         first: The current state in words, shown until the page's script runs; empty if the page does not
             start at the newest event.
         panel: Relative path to the folder of its world's panel; ``None`` without one.
         beats: Beats that each event type lasts.
         chapters: Names of the chapters that each of these event types ends.
-        running: Whether it is live.
         replay: Whether it is shown from the beginning.
         events: Number of its events, as far as known without reading it.
         card: Absolute URL of its card.
         moment: Absolute URL of its clips, without suffix; empty in worlds without clips.
-        analyst: Whether its world evaluates alternatives.
         seq: The event that the link leads to; empty for none.
         oembed: Absolute URL of its oEmbed answer.
-        modules: Modules that the page's script imports.
         panel_modules: The same for the panel, its entry first.
     """
 
@@ -261,12 +222,7 @@ class WatchPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class ErrorPage(Page):
-    """Context of ``error.html``.
-
-    Args:
-        status: The HTTP status.
-        message: What to do now.
-    """
+    """Context of ``error.html``."""
 
     status: int
     message: str

@@ -83,10 +83,6 @@ class EpisodePreview:
     """A summary of an episode, without hidden names.
 
     Args:
-        episode_id: Its id.
-        title: Title of its world.
-        headline: The result, or the current state.
-        seats: The captains.
         status: ``live``, ``paused`` or ``ended``.
         at: Position in the game; empty if unknown.
         progress: Completed share of the game, in [0, 1]; ``None`` if unknown.
@@ -227,11 +223,6 @@ class PictureCache(Generic[_Key]):
 
 async def output_of(program: Path, given: bytes, longest_s: float) -> bytes:
     """Run a program and return its output; it is killed if the call is cancelled.
-
-    Args:
-        program: A Python file.
-        given: Its standard input.
-        longest_s: Time limit in seconds.
 
     Raises:
         NothingToDraw: The program reported that.
@@ -420,9 +411,7 @@ class WantedClip:
     """A requested clip.
 
     Args:
-        episode_id: The episode.
         from_seq: The viewer's position.
-        seconds: Longest duration.
         still: Whether only a picture of the outcome is wanted.
     """
 
@@ -433,11 +422,7 @@ class WantedClip:
 
 
 class MomentClips:
-    """Draws clips, one at a time in a separate process, and caches the last few.
-
-    Args:
-        cards: Checks for a font.
-    """
+    """Draws clips, one at a time in a separate process, and caches the last few."""
 
     def __init__(self, cards: Cards) -> None:
         self._cards = cards

@@ -39,12 +39,7 @@ PICTURE: Final = f"{NOTHING}; style-src 'unsafe-inline'"
 
 
 class PrecompressedContent:
-    """Content that never changes, plain and compressed.
-
-    Args:
-        content: The content.
-        media_type: Its media type.
-    """
+    """Content that never changes, plain and compressed."""
 
     def __init__(self, content: bytes, media_type: str) -> None:
         self._content = content
@@ -108,11 +103,7 @@ BROTLI_ASIDE_FROM: Final = 16 * 1024
 
 
 class Compression(GZipMiddleware):
-    """Compresses answers if the client accepts that, long ones piece by piece.
-
-    Args:
-        app: The wrapped application.
-    """
+    """Compresses answers if the client accepts that, long ones piece by piece."""
 
     def __init__(self, app: ASGIApp) -> None:
         super().__init__(app, PACK_FROM, PACK_LEVEL, PACK_ASIDE_FROM)
@@ -220,10 +211,7 @@ class Download(StreamingResponse):
     It ends once it is sent, cancelled, or too slow.
 
     Args:
-        pieces: The content.
         held: Resources, closed at the end.
-        media_type: The media type.
-        headers: Further headers.
     """
 
     def __init__(
@@ -355,9 +343,6 @@ async def lines_of(records: TextReader, episode_id: str, after_seq: int, turn: T
     """Yield the events after ``after_seq`` as lines, without decoding them.
 
     Args:
-        records: Reads the events.
-        episode_id: The episode.
-        after_seq: Number of the event to start after.
         turn: Each piece is read within it.
     """
     events = FIRST_EVENTS

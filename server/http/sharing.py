@@ -93,7 +93,6 @@ class EmbedPage(Page):
     """Context of ``embed.html``.
 
     Args:
-        glance: The episode's preview.
         chance: The agent's chance to win in percent; empty if unknown.
     """
 

@@ -63,14 +63,7 @@ class OwnEndpoint(Body):
 
 @dataclass(frozen=True, slots=True)
 class WantedSeat:
-    """One seat in a request.
-
-    Args:
-        field: The field with the preset.
-        preset: The preset's name; ``None`` if omitted.
-        endpoint_field: The field with an endpoint.
-        endpoint: The endpoint, if any.
-    """
+    """One seat in a request."""
 
     field: str
     preset: str | None
@@ -79,12 +72,7 @@ class WantedSeat:
 
 
 class VisitorModels:
-    """Resolves the models that the sender of a request brings.
-
-    Args:
-        request: The request.
-        services: Sign-ins and settings.
-    """
+    """Resolves the models that the sender of a request brings."""
 
     def __init__(self, request: Request, services: Services) -> None:
         self._request = request
@@ -353,12 +341,6 @@ async def wanted_episode(
     plan: Callable[[EpisodeRequest, LoadWorld], EpisodePlan],
 ) -> tuple[EpisodePlan, StartEpisode]:
     """Parse a start request; return its plan and its fields.
-
-    Args:
-        sent: The body.
-        default_environment: World if none is named.
-        own: Resolves the models that the sender brings.
-        plan: Plans an episode.
 
     Raises:
         InvalidRequest: Names every invalid field.

@@ -124,12 +124,7 @@ NAMES: Final = {"neural": "Neural voice", "espeak": "espeak-ng"}
 
 @dataclass(frozen=True, slots=True)
 class VoiceSample:
-    """A sample sentence.
-
-    Args:
-        text: Its words.
-        address: Path of its clip, below the root.
-    """
+    """A sample sentence."""
 
     text: str
     address: str
@@ -137,12 +132,7 @@ class VoiceSample:
 
 @dataclass(frozen=True, slots=True)
 class VoiceRow:
-    """A voice of this server.
-
-    Args:
-        title: Its name.
-        samples: Its samples.
-    """
+    """A voice of this server."""
 
     title: str
     samples: Sequence[VoiceSample]
@@ -150,12 +140,7 @@ class VoiceRow:
 
 @dataclass(frozen=True, slots=True)
 class VoicePage(Page):
-    """Context of ``voice.html``.
-
-    Args:
-        voices: Available voices, the best of each speaker first.
-        fault: The current fault of the voice; empty if none.
-    """
+    """Context of ``voice.html``."""
 
     voices: Sequence[VoiceRow]
     fault: str

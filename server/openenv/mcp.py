@@ -47,13 +47,7 @@ SERVER_ERROR: Final = -32000
 
 
 class RpcError(Exception):
-    """A JSON-RPC error.
-
-    Args:
-        code: The JSON-RPC error code.
-        message: The reason for people.
-        data: Details.
-    """
+    """A JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
         self.code = code
@@ -66,9 +60,6 @@ class RpcCall:
     """A JSON-RPC request.
 
     Args:
-        id: The id, which its answer repeats.
-        method: The method.
-        params: Its parameters.
         notification: Whether it expects no answer.
     """
 
@@ -179,13 +170,7 @@ def all_tools(wire: WireWorld, actions: list[dict[str, Any]]) -> list[dict[str, 
 
 
 async def answer(value: Any, wire: WireWorld, borrow: Borrow) -> str | None:
-    """Answer a request; returns ``None`` for a notification.
-
-    Args:
-        value: The parsed request.
-        wire: The world.
-        borrow: Lends the request's environment.
-    """
+    """Answer a request; returns ``None`` for a notification."""
     try:
         call = read_call(value)
         if call.notification:
@@ -277,10 +262,6 @@ class McpHandler:
 
     Without a session every request has its own environment. ``initialize`` and ``openenv/session/create``
     keep one until it is closed or idle for too long.
-
-    Args:
-        sessions: The open environments.
-        wire: The world.
     """
 
     sessions: SessionRegistry

@@ -36,14 +36,7 @@ class Code(StrEnum):
 
 
 class WireError(SpectatorError):
-    """A message cannot be handled; its sender gets an error and may continue.
-
-    Args:
-        code: The error code.
-        message: The reason for people.
-        errors: Invalid fields, if any.
-        extra: Further members of the answer.
-    """
+    """A message cannot be handled; its sender gets an error and may continue."""
 
     def __init__(
         self,

@@ -45,12 +45,7 @@ MAX_ACTION: Final = 64 * 1024
 
 
 class PooledEnvironment:
-    """One named environment and its agent's conversation.
-
-    Args:
-        session: The environment.
-        world: Its world.
-    """
+    """One named environment and its agent's conversation."""
 
     def __init__(self, session: Session, world: World) -> None:
         self.session = session
@@ -197,12 +192,7 @@ CROWDED: Final = Kind("too-many-environments", 503, "No further environment can 
 
 
 class PooledRoutes:
-    """Environments named by clients, kept until released or idle too long.
-
-    Args:
-        sessions: The open environments.
-        worlds: The worlds that clients have used.
-    """
+    """Environments named by clients, kept until released or idle too long."""
 
     def __init__(self, sessions: SessionRegistry, worlds: WireWorlds) -> None:
         self._sessions = sessions

@@ -29,7 +29,6 @@ class PublishedEpisode:
 
     Args:
         episode_id: Its public id.
-        driver: Records and publishes its events.
     """
 
     def __init__(self, episode_id: str, driver: ExternalDriver) -> None:
@@ -49,11 +48,7 @@ class PublishedEpisode:
 
 
 class Publisher:
-    """Publishes private episodes, up to a limit.
-
-    Args:
-        limit: Episodes published at once.
-    """
+    """Publishes private episodes, up to a limit."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -82,8 +77,6 @@ class ClientPublisher:
     """Publishes the private episodes of one client.
 
     Args:
-        supervisor: Shows the episodes.
-        account: Counts them.
         limit: Episodes of all clients published at once.
     """
 

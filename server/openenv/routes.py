@@ -63,10 +63,7 @@ class OpenEnv:
     """The OpenEnv service of the server.
 
     Args:
-        sessions: The open private environments.
-        worlds: The worlds that clients have used.
         default: Name of the world at the root.
-        publisher: Publishes private episodes.
     """
 
     sessions: SessionRegistry
@@ -75,13 +72,7 @@ class OpenEnv:
     publisher: Publisher
 
     async def start(self, supervisor: Supervisor, guard: Guard, budget: Budget) -> None:
-        """Load the default world, so that a broken one fails at startup.
-
-        Args:
-            supervisor: Shows published episodes.
-            guard: Decides which clients may publish.
-            budget: The limits of clients.
-        """
+        """Load the default world, so that a broken one fails at startup."""
         self.sessions.budget = budget
         self.publisher.attach(supervisor, guard, budget)
         await self.worlds.get(self.default)
@@ -102,12 +93,7 @@ async def _not_of_mcp() -> None:
 
 
 class WorldRoutes:
-    """The contract's routes for one world.
-
-    Args:
-        service: Sessions and worlds.
-        name: Name of the world.
-    """
+    """The contract's routes for one world."""
 
     def __init__(self, service: OpenEnv, name: str) -> None:
         self._sessions = service.sessions
@@ -215,8 +201,6 @@ def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = Non
 
     Args:
         app: The application; routes that it already has take precedence.
-        settings: The default world, limits of environments, and timeouts.
-        clock: Measures silence.
 
     Returns:
         The service; start and close it with the application.

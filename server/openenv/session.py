@@ -75,11 +75,9 @@ class SessionLimits:
     """Limits of private environments.
 
     Args:
-        sessions: Environments open at once.
         idle_s: Seconds without a message after which one is closed.
         step_s: Seconds for one step, including the other actors' decisions.
         reset_s: Seconds for a construction and for a reset, which may load data.
-        offer: What may be played.
         by_address: Environments that one address may have open at once; 0 = no limit.
     """
 
@@ -120,7 +118,6 @@ class _ComputedTime:
     """Measures how long a call computes, without waiting for its turn.
 
     Args:
-        clock: Measures time.
         took_s: Seconds; ``None`` until the call ends.
     """
 
@@ -147,10 +144,6 @@ class Session:
     """One private environment.
 
     Args:
-        session_id: Its id.
-        wire: Its world.
-        limits: Its time limits.
-        clock: Measures silence and computing.
         slots: Limits how many compute at once on threads of their own.
         shared: The thread of worlds that can share one.
         kept: Whether it lives between requests, until it is closed or idle for too long.
@@ -260,7 +253,6 @@ class Session:
         """Take an action.
 
         Args:
-            sent: The action as the client sent it.
             limit_s: Time limit in seconds, if below the general limit.
 
         Raises:

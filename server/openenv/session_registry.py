@@ -31,8 +31,6 @@ class SessionsFull(EpisodeError):
     """The limit of open environments is reached.
 
     Args:
-        active: Open environments.
-        limit: Their limit.
         whose: Suffix for the message, if the limit is per address.
     """
 
@@ -48,14 +46,7 @@ class SessionsFull(EpisodeError):
 
 
 class SessionRegistry:
-    """All private environments.
-
-    Args:
-        limits: Limits of number and time.
-        clock: Measures silence.
-        new_id: Makes unguessable ids.
-        publisher: Publishes episodes for clients that may.
-    """
+    """All private environments."""
 
     def __init__(
         self,
@@ -88,7 +79,6 @@ class SessionRegistry:
         """Open an environment; the caller must close it.
 
         Args:
-            wire: The world.
             connection: The client's; sockets and kept environments are limited per address, except for the
                 operator.
             kept: Whether it lives between requests; at most half of all may, since clients may never close

@@ -35,9 +35,6 @@ class Silence:
 
     One timer checks the silence and is extended as needed, which costs a busy connection nothing; a timer per
     message would cost a tenth of a step.
-
-    Args:
-        limit_s: Longest silence in seconds.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -81,12 +78,7 @@ Answering = Callable[[str | None, Session], Awaitable[str | None]]
 
 
 class Ended(Exception):
-    """The conversation must end.
-
-    Args:
-        code: The close code.
-        text: The last message, if any.
-    """
+    """The conversation must end."""
 
     def __init__(self, code: int, text: str | None = None) -> None:
         self.code = code
@@ -153,9 +145,6 @@ async def serve(
 
     Args:
         websocket: The client's connection, not accepted yet.
-        sessions: Opens its environment.
-        worlds: Finds its world.
-        name: The world's name.
         answering: :func:`answer_frame` for OpenEnv, :func:`answer_call` for JSON-RPC.
     """
     await websocket.accept()

@@ -107,10 +107,6 @@ class Budget:
     """Enforces the limits of costly requests.
 
     Args:
-        settings: The limits.
-        clock: Measures time, and waits.
-        guard: Recognizes the operator.
-        ledger: Daily spending on models.
         orders: The operator's orders; starts are open if omitted.
         playing: Whether any episode is running, so that reading pauses.
     """
@@ -213,7 +209,6 @@ class Budget:
         """Count one ``what`` at all servers together; undone if the ``with`` block fails.
 
         Args:
-            what: The action.
             whose: An address; the operator is not counted.
 
         Raises:
@@ -320,11 +315,6 @@ class Budget:
 
         What is recorded before the starter is known, such as the past of a fork, is counted with the first
         record after that.
-
-        Args:
-            episode_id: The episode.
-            size: Characters.
-            ended: Whether nothing more follows.
         """
         size += self._unclaimed.pop(episode_id, 0)
         address = self.starter(episode_id)
@@ -371,7 +361,6 @@ class ClientAccount:
     """The account of one client's private environments.
 
     Args:
-        budget: The server's budget.
         address: The client's; ``None`` for the operator, who is not counted.
     """
 

@@ -113,8 +113,6 @@ class Kind:
 
     Args:
         name: Last part of its ``type``.
-        status: HTTP status of the response.
-        title: Its title for people.
     """
 
     name: str
@@ -123,14 +121,7 @@ class Kind:
 
 
 class Refused(Exception):
-    """The server rejects a request.
-
-    Args:
-        kind: The kind of problem.
-        detail: What went wrong this time.
-        headers: Further response headers.
-        extra: Further members of the problem document.
-    """
+    """The server rejects a request."""
 
     def __init__(
         self,
@@ -186,8 +177,6 @@ def too_many(wait_s: float, what: str, setting: str = "") -> Refused:
 
     Args:
         wait_s: Seconds until it may be done again.
-        what: What there was too much of.
-        setting: The setting that limits it, if any.
     """
     seconds = max(1, round(wait_s + 0.5))
     named = f" ({setting})" if setting else ""

@@ -44,9 +44,6 @@ DIGEST_HEADER: Final = "Spectator-Digest"
 class NameMask:
     """Masks hidden names.
 
-    Args:
-        names: The names, exactly as they are shown.
-
     >>> mask = NameMask({"Bo"})
     >>> mask.text("Bo beats Bob"), mask.json('{"label":"Bo","type":"Bo?","Bo":1}')
     ('(name hidden) beats Bob', '{"label":"(name hidden)","type":"(name hidden)?","(name hidden)":1}')
@@ -75,7 +72,6 @@ class NameMask:
         """Return a JSON value without the names.
 
         Args:
-            value: A decoded JSON value.
             free: Whether nothing in it is the protocol's own.
         """
         if self._words is None:
@@ -92,7 +88,6 @@ class NameMask:
         """Return unfinished text without what may be a part of a name at its ends.
 
         Args:
-            text: The text so far.
             cut: Whether its beginning was cut off.
             over: Whether nothing more follows.
 
@@ -144,9 +139,6 @@ class StoredOrders(BaseModel):
 
 class OperatorOrders:
     """The operator's orders.
-
-    Args:
-        folder: The server's data folder, which holds their file.
 
     Raises:
         ConfigurationError: The file is unreadable.

@@ -38,12 +38,8 @@ class VisitorSession:
     """One visitor's session.
 
     Args:
-        id: The cookie's value.
         until: When it expires, by the monotonic clock.
-        flow: State of the sign-in between its two requests.
         after: Local path of the page to return to after the sign-in.
-        user: Name of the account; empty before the sign-in.
-        lent: The account's token; ``None`` before the sign-in.
     """
 
     id: str
@@ -63,7 +59,6 @@ class VisitorSessions:
     """Keeps visitors' sessions until the process ends.
 
     Args:
-        clock: Source of time.
         secure: Whether browsers reach the server only by https; otherwise each request decides.
     """
 
@@ -178,24 +173,14 @@ FORGOTTEN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class SignedIn:
-    """The result of a sign-in.
-
-    Args:
-        user: Name of the account.
-        lent: The account's token.
-    """
+    """The result of a sign-in."""
 
     user: str
     lent: VisitorKey
 
 
 class SignIn:
-    """Signs visitors in.
-
-    Args:
-        provider: The OpenID provider.
-        clock: Source of time.
-    """
+    """Signs visitors in."""
 
     def __init__(self, provider: OpenIdProvider, clock: Clock) -> None:
         self.provider = provider

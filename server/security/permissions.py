@@ -32,12 +32,7 @@ from .requests import address_of
 
 
 class Guard:
-    """Decides who may do what.
-
-    Args:
-        settings: Token, origins, limits.
-        clock: Measures the rate of wrong tokens.
-    """
+    """Decides who may do what."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         token = settings.operator_token
@@ -87,7 +82,6 @@ class Guard:
         is the operator, or everyone if no token is set.
 
         Args:
-            connection: The client's request.
             starter: The address that started the episode, see :func:`address_of`; ``None`` if no longer
                 known.
 
@@ -162,11 +156,7 @@ class Guard:
 
 
 class Origins:
-    """Decides which pages may send requests.
-
-    Args:
-        settings: Where the server listens, and which further origins are allowed.
-    """
+    """Decides which pages may send requests."""
 
     def __init__(self, settings: Settings) -> None:
         self._allowed = frozenset(settings.allowed_origins)
@@ -220,7 +210,6 @@ class SeatKeys:
     """Makes and verifies the keys of seats; no record holds them.
 
     Args:
-        folder: The server's data folder.
         secret: The secret that several servers share; if ``None``, the one in the file.
     """
 
@@ -312,11 +301,6 @@ class StarterRegistry:
 
     It stores keyed digests of address and episode, which reveal neither an address nor which episodes share
     one. Several servers store them in their journal's database, a single server in a file.
-
-    Args:
-        folder: The server's data folder.
-        keys: Makes digests.
-        shared: Storage that several servers share.
     """
 
     def __init__(self, folder: Path, keys: SeatKeys, shared: SharedStarters | None = None) -> None:
@@ -408,8 +392,6 @@ class Offer:
         """Check that a world with these options is offered.
 
         Args:
-            world: The world's name.
-            options: Its options.
             prefix: Prefix of an option's name in the request.
 
         Raises:

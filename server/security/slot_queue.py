@@ -83,7 +83,6 @@ class QueuePosition:
 
     Args:
         place: 1 is next; ``None`` if the queue is full.
-        waiting: Number of waiting clients.
         ticket: Keeps the place for :data:`KEPT_S`; ``None`` for clients that do not wait.
         within_s: Seconds within which that place gets a slot, if episodes give way.
     """
@@ -95,11 +94,7 @@ class QueuePosition:
 
 
 class NoFreeSlot(Exception):
-    """No slot became free in time.
-
-    Args:
-        position: The client's position in the queue.
-    """
+    """No slot became free in time."""
 
     def __init__(self, position: QueuePosition) -> None:
         self.position = position
@@ -111,10 +106,7 @@ class Ticket:
     """A client's place in the queue.
 
     Args:
-        address: The client's address.
-        name: The name that the client is given.
         leaves_at: When the ticket expires, by the monotonic clock; ``None`` while its client waits.
-        turn: Set once a slot is reserved for it.
     """
 
     address: str
@@ -134,11 +126,7 @@ class SlotQueue:
     """Gives slots that become free to waiting clients.
 
     Args:
-        slots: The owner of the slots.
-        limits: How many may wait, and how long an episode keeps its slot meanwhile.
         starters: The addresses that started episodes, by episode id, newest last.
-        clock: Measures time, and waits.
-        new_name: Makes unguessable names of tickets.
     """
 
     def __init__(
@@ -171,7 +159,6 @@ class SlotQueue:
         """Wait for a slot; the caller must use it before it awaits anything.
 
         Args:
-            address: The client's address.
             wait_s: Seconds to wait; 0 without a ticket only reports the position.
             name: The ticket of an earlier answer; ignored if expired or another client's.
             gone: Returns once the client has disconnected.

@@ -32,11 +32,7 @@ CONTROL: Final = (Opcode.CLOSE, Opcode.PING, Opcode.PONG)
 
 
 class Unreadable(Exception):
-    """The received bytes are invalid; nothing after them can be read.
-
-    Args:
-        close: The reason.
-    """
+    """The received bytes are invalid; nothing after them can be read."""
 
     def __init__(self, close: Close) -> None:
         self.close = close
@@ -134,8 +130,6 @@ class ViewerConnection(asyncio.Protocol):
     messages are answered where they arrive. A task runs only while something waits.
 
     Args:
-        ports: Admits viewers, and pings them.
-        transport: The connection; its handshake is done.
         others: The server's set of open connections, which this one joins and leaves.
     """
 

@@ -126,12 +126,7 @@ def _nowhere(data: bytes) -> None:
 
 
 class ViewerClosed(Exception):
-    """The connection must close.
-
-    Args:
-        close: The reason.
-        detail: Details for the viewer.
-    """
+    """The connection must close."""
 
     def __init__(self, close: Close, detail: str | None = None) -> None:
         self.close = close
@@ -143,9 +138,7 @@ async def serve_viewer(websocket: WebSocket, make: MakeFeed, ports: TransportPor
     """Serve a viewer's feed, on our own connection if possible, else from a task.
 
     Args:
-        websocket: Its connection, not accepted yet.
         make: Makes its feed; may raise a :class:`ProtocolError` about its request.
-        ports: Admits viewers, and pings them.
     """
     await websocket.accept()
     protocol = protocol_of(websocket)
@@ -238,12 +231,7 @@ class _Over(Exception):
 
 
 class EventStream(Response):
-    """A response that sends a feed as server-sent events.
-
-    Args:
-        make: Makes the feed.
-        ports: Admits the viewer.
-    """
+    """A response that sends a feed as server-sent events."""
 
     def __init__(self, make: MakeFeed, ports: TransportPorts) -> None:
         super().__init__(media_type="text/event-stream", headers={"Cache-Control": "no-store"})

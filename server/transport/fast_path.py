@@ -38,12 +38,7 @@ PRIVATE_API: Final = f"{__package__}.private_api"
 
 @dataclass(frozen=True, slots=True)
 class Protocols:
-    """The protocols that uvicorn serves connections with.
-
-    Args:
-        http: Its ``http`` option.
-        ws: Its ``ws`` option.
-    """
+    """The protocols that uvicorn serves connections with."""
 
     http: type[asyncio.Protocol] | str
     ws: type[asyncio.Protocol] | str

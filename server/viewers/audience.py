@@ -30,7 +30,6 @@ class AudienceLimits:
     """How many viewers are admitted, and how far each may fall behind.
 
     Args:
-        viewers: Viewers connected at once.
         per_address: The same per address; 0 = no limit.
         backlog_bytes: Backlog beyond which a viewer is closed as too slow.
     """
@@ -48,12 +47,7 @@ class Audience:
     """All viewers of this process.
 
     Args:
-        tasks: The group that relays run in.
-        clock: Waits.
-        limits: How many viewers, and how far each may fall behind.
-        broadcaster: Writes to many viewers at once.
         observe: Called with the seconds that writing events to all viewers of an episode took.
-        names: Hidden names.
     """
 
     def __init__(
@@ -174,12 +168,7 @@ def _ignore_event(recorded: RecordedEvent) -> None:
 
 
 class EpisodeSignals:
-    """A bus that counts events and signals every start and end of an episode.
-
-    Args:
-        bus: The wrapped bus.
-        note: Called with every published event.
-    """
+    """A bus that counts events and signals every start and end of an episode."""
 
     def __init__(self, bus: Bus, note: Callable[[RecordedEvent], None] = _ignore_event) -> None:
         self.started = 0

@@ -45,11 +45,7 @@ class StateReader(Protocol):
 
 
 class FinalSnapshots:
-    """Final snapshots of recorded episodes, cached.
-
-    Args:
-        records: Computes their states.
-    """
+    """Final snapshots of recorded episodes, cached."""
 
     def __init__(self, records: StateReader) -> None:
         self._records = records
@@ -83,7 +79,6 @@ class NextEpisodeWaiters:
 
     Args:
         next_start: Returns the event that is set when another episode starts.
-        tasks: The group that waking runs in.
     """
 
     def __init__(self, next_start: Callable[[], asyncio.Event], tasks: asyncio.TaskGroup) -> None:
@@ -152,18 +147,7 @@ class LeftEpisodes(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FeedSources:
-    """Where feeds find episodes.
-
-    Args:
-        episodes: Live episodes.
-        records: Recorded episodes.
-        finals: Snapshots of recorded episodes.
-        audience: Relays live episodes to their viewers.
-        waiters: Viewers that wait for the next episode.
-        left: Episodes that are being recovered; their viewers wait.
-        names: Hidden names.
-        elsewhere: Lists the episodes of other servers.
-    """
+    """Where feeds find episodes."""
 
     episodes: LiveEpisodes
     records: Records
@@ -179,11 +163,7 @@ class EpisodeFeed:
     """Shows one episode, or one live episode after the other, to one viewer.
 
     Args:
-        sources: Where episodes are found.
-        viewer: The viewer.
-        send: Sends frames to the viewer.
         episode_id: The episode; ``None`` for the newest live one, then the next, without end.
-        asked: The position to resume from, if any.
     """
 
     __slots__ = (
@@ -362,9 +342,6 @@ class SharedWork(Generic[_Result]):
     """Shares work between concurrent callers with the same key.
 
     Results are not cached.
-
-    Args:
-        work: Does the work of a key.
     """
 
     def __init__(self, work: Callable[[str], Awaitable[_Result]]) -> None:
@@ -410,15 +387,7 @@ class RecoverySource(Protocol):
 
 
 class WatchableEpisodes:
-    """The episodes that are shown live here.
-
-    Args:
-        played: Episodes of this process.
-        left: Episodes that are being recovered.
-        finder: Finds the watched runs of episodes.
-        boards: Follows episodes of watched runs.
-        others: Follows episodes of other servers on the same journal.
-    """
+    """The episodes that are shown live here."""
 
     def __init__(
         self,
@@ -448,7 +417,6 @@ class WatchableEpisodes:
         """Wait until an episode is recovered, and follow it if it runs elsewhere.
 
         Args:
-            episode_id: The episode.
             seen_seq: The last event that the viewer has seen, possibly at another server.
         """
         await self._left.settled(episode_id)

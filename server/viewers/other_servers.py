@@ -40,7 +40,6 @@ class ThoughtSender:
     """Makes parts of the thoughts in one episode, each with what is new.
 
     Args:
-        thinking: The thoughts.
         withheld: Whether only the actor and the elapsed time are sent, not the thoughts.
     """
 
@@ -71,12 +70,7 @@ def shortened(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class ThoughtReceiver:
-    """Rebuilds the thoughts of another server's episode from its notices.
-
-    Args:
-        thinking: Holds the thoughts.
-        clock: Source of time.
-    """
+    """Rebuilds the thoughts of another server's episode from its notices."""
 
     def __init__(self, thinking: Thinking, clock: Clock) -> None:
         self.thinking = thinking
@@ -156,15 +150,7 @@ class HeadSource(Protocol):
 
 
 class FollowedEpisodes:
-    """Follows the episodes of other servers that have viewers here, in one task.
-
-    Args:
-        journal: Reports the progress of episodes.
-        views: Reads states of episodes.
-        records: Reads what viewers may see.
-        clock: Source of time.
-        tasks: The group that the journal is polled in.
-    """
+    """Follows the episodes of other servers that have viewers here, in one task."""
 
     def __init__(
         self,
@@ -228,10 +214,6 @@ class FollowedEpisodes:
         """Advance a followed episode to an event that a viewer saw at another server.
 
         Returns immediately if it has reached that event, or is not followed.
-
-        Args:
-            episode_id: The episode.
-            seen_seq: The number of that event.
 
         Raises:
             JournalError: Its record cannot be read.
@@ -363,11 +345,7 @@ class RemoteEpisodes:
     Reads are answered from memory. All of them are followed only while a viewer wants to see all.
 
     Args:
-        journal: Lists them.
-        followed: Follows them.
-        plays: Whether an episode runs here.
         started: Called when a new one appears.
-        clock: Source of time.
     """
 
     def __init__(

@@ -30,14 +30,7 @@ KEPT_S: Final = 15.0
 
 
 class RunBoard(PolledBoard):
-    """The board of one run; see :class:`.boards.PolledBoard`.
-
-    Args:
-        name: The run.
-        records: Finds its record.
-        clock: Source of time.
-        names: Hidden names.
-    """
+    """The board of one run; see :class:`.boards.PolledBoard`."""
 
     def __init__(self, name: str, records: RunRecords, clock: Clock, names: NameMaskSource) -> None:
         super().__init__("run", {"name": name}, clock, names)
@@ -100,16 +93,7 @@ class RunBoard(PolledBoard):
 
 
 class RunBoards:
-    """Boards of the watched runs, one task per run.
-
-    Args:
-        records: Finds their records.
-        views: Reads states of episodes.
-        shown: Reads what viewers may see.
-        clock: Source of time.
-        poller: Polls the boards.
-        names: Hidden names.
-    """
+    """Boards of the watched runs, one task per run."""
 
     def __init__(
         self,
@@ -132,7 +116,6 @@ class RunBoards:
         """Return the up-to-date board of a run.
 
         Args:
-            name: The run.
             calls: Whether to read its model calls, for tokens, versions and cost.
 
         Raises:
@@ -199,11 +182,7 @@ class GroupBoard(PolledBoard):
     """The board of one group and its forks; see :class:`.boards.PolledBoard`.
 
     Args:
-        group: Its name within its run.
         run: Its run; ``None`` for a group without one in the server's own journal.
-        groups: Finds its record.
-        clock: Source of time.
-        names: Hidden names.
     """
 
     def __init__(
@@ -228,11 +207,6 @@ class GroupBoards:
     """Boards of the watched groups, one task per group.
 
     Args:
-        runs: The watched runs.
-        journal: Holds forks, and this server's own groups.
-        clock: Source of time.
-        poller: Polls the boards.
-        names: Hidden names.
         turn: Each poll runs within it.
     """
 

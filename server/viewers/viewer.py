@@ -58,7 +58,6 @@ class Viewer:
     """One viewer: frames go to its transport, or to a backlog if it lags.
 
     Args:
-        transport: Its connection.
         backlog_bytes: Size of the backlog beyond which it is closed as too slow.
     """
 
@@ -201,11 +200,7 @@ RESUME_COST: Final = 10.0
 
 
 class InboundMessages:
-    """Handles the messages of one viewer.
-
-    Args:
-        clock: Measures their rate.
-    """
+    """Handles the messages of one viewer."""
 
     __slots__ = ("_bucket",)
 

@@ -92,9 +92,6 @@ class ProgressBar:
     """Progress of an export on standard error.
 
     Prints each finished episode's digest if the export has at most 10 episodes.
-
-    Args:
-        chosen: The episodes to export.
     """
 
     def __init__(self, chosen: Sequence[EpisodeSummary]) -> None:

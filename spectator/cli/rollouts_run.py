@@ -120,8 +120,6 @@ async def carry_out(
     The first interrupt lets the running episodes finish; the second, like SIGTERM, leaves them unfinished.
 
     Args:
-        play: Plays it.
-        view: Shows it.
         log: Takes warnings; ``None`` leaves logging as it is.
     """
     interrupted = False
@@ -166,12 +164,7 @@ async def carry_out(
 
 
 def conclude(report: FleetReport, where: str) -> None:
-    """Print the results of a run.
-
-    Args:
-        report: Its report.
-        where: Where its record is, in words.
-    """
+    """Print the results of a run."""
     from spectator.cli.rollouts_view import mean_words
     from spectator.journal.outline import OwnCount
 
@@ -195,12 +188,7 @@ def conclude(report: FleetReport, where: str) -> None:
 
 
 def exit_code(report: FleetReport, interrupted: bool) -> int:
-    """Return the command's exit code; prints why it did not play everything.
-
-    Args:
-        report: The run's report.
-        interrupted: Whether it was interrupted.
-    """
+    """Return the command's exit code; prints why it did not play everything."""
     if interrupted:
         if report.over < report.total:
             click.echo("interrupted; the same command plays the rest", err=True)
@@ -217,10 +205,7 @@ async def play_folder(
     """Play a run in a folder: in this process, or by worker processes.
 
     Args:
-        plan: The run's plan.
-        folder: The run's folder; created if missing.
         workers: Worker processes; 0 plays in this one.
-        concurrency: Episodes at once.
         begin: Called once, after the first look at what remains.
 
     Raises:
@@ -243,13 +228,7 @@ async def play_folder(
 
 
 async def play_as_worker(folder: Path, concurrency: int, name: str) -> int:
-    """Play as a worker process, which exits with its parent; returns the exit code.
-
-    Args:
-        folder: The run's folder.
-        concurrency: Episodes at once.
-        name: Name of this process in the journal.
-    """
+    """Play as a worker process, which exits with its parent; returns the exit code."""
     from spectator.rollouts.fleet import open_folder
     from spectator.rollouts.fleet_plan import IN_FOLDER, find_rows, read_plan
     from spectator.runs.worker_processes import end_with_parent
@@ -282,11 +261,6 @@ async def play_runs(
     url: str, concurrency: int, find: Callable[[Worker], Awaitable[Sequence[FleetRow]]]
 ) -> int:
     """Play runs in a database, one after another; returns the exit code.
-
-    Args:
-        url: The journal.
-        concurrency: Episodes at once in this process.
-        find: Finds the runs.
 
     Raises:
         SpectatorError: One cannot be played here.

@@ -103,9 +103,7 @@ class Speech:
     """A complete spoken line.
 
     Args:
-        audio: The encoded audio.
         mime: Media type, one of :data:`SUFFIXES`.
-        duration_s: Duration, seconds.
     """
 
     audio: bytes
@@ -118,7 +116,6 @@ class SpeechFailure:
     """The reason why a line could not be spoken.
 
     Args:
-        reason: The reason.
         detail: Description for people; never contains a key.
     """
 
@@ -178,8 +175,6 @@ class Wav(NamedTuple):
     """A repaired WAV file.
 
     Args:
-        audio: The file.
-        duration_s: Duration, seconds.
         silent: Whether every sample is zero, or there are no samples.
     """
 

@@ -59,9 +59,6 @@ def model_folder() -> Path | None:
 def checked_model(folder: Path) -> Path:
     """Check the digests of all model files; return the path of the model.
 
-    Args:
-        folder: See :func:`model_folder`.
-
     Raises:
         WrongModel: A file is missing or differs; the message names it.
     """
@@ -103,12 +100,6 @@ class NeuralProcess:
 
     It starts with the first line. If it dies, hangs or sends an invalid answer, it is killed, and the next
     line starts a new one. After three failures in a row it pauses for a minute.
-
-    Args:
-        clock: Measures the pause.
-        command: Command of the process.
-        start_s: Timeout for its start, seconds.
-        longest_s: Timeout of a line, seconds.
     """
 
     def __init__(
@@ -207,13 +198,7 @@ class NeuralProcess:
 
 
 class NeuralVoice:
-    """Speaks with a neural model.
-
-    Args:
-        process: The process of the model; voices may share it.
-        speaker: The commentator.
-        encoder: Compresses the clip; default: :func:`best_encoder`.
-    """
+    """Speaks with a neural model."""
 
     name = "neural"
     costs_money = False

@@ -77,12 +77,9 @@ class EspeakVoice:
     """Speaks with espeak-ng, one process per line.
 
     Args:
-        program: Path of the program.
         accent: The program's name of the voice, such as ``en-gb``.
         words_per_minute: Speed, 80 .. 450.
         pitch: Pitch, 0 .. 99.
-        longest_s: Seconds after which the process is killed.
-        encoder: Compresses the clip; default: :func:`best_encoder`.
     """
 
     name = "espeak"
@@ -144,14 +141,7 @@ class EspeakVoice:
 def espeak_voice(
     program: str, speaker: Speaker, *, accent: str = "en-gb", words_per_minute: int = 170
 ) -> EspeakVoice:
-    """Return a speaker's voice; the second has another accent and a lower pitch.
-
-    Args:
-        program: Path of the program.
-        speaker: The commentator.
-        accent: Accent of the first commentator.
-        words_per_minute: Speed of both.
-    """
+    """Return a speaker's voice; the second has another accent and a lower pitch."""
     if speaker == "lead":
         return EspeakVoice(program, accent=accent, words_per_minute=words_per_minute)
     other = OTHER_ACCENT.get(accent, "en-gb")
@@ -205,7 +195,6 @@ def choose_voices(
             the browser, in this order of availability.
         cartesia: Makes the Cartesia voice; ``None`` without a key.
         neural: Makes the neural voice of a speaker; ``None`` if its model is not installed.
-        espeak: Makes the espeak-ng voice of a speaker from the program's path.
     """
     if name == "silent":
         return Chosen([SilentVoice()])
@@ -244,7 +233,6 @@ class CharacterBudget:
     Args:
         day: Limit of characters per day; 0 = no limit.
         episode: Limit of characters per episode; 0 = no limit.
-        clock: Determines the day.
     """
 
     def __init__(self, day: int, episode: int, clock: Clock) -> None:
@@ -270,12 +258,7 @@ class CharacterBudget:
 
 
 class PaidVoice:
-    """A paid voice with a character budget, for one episode.
-
-    Args:
-        voice: The voice.
-        budget: The budget.
-    """
+    """A paid voice with a character budget, for one episode."""
 
     costs_money = True
 

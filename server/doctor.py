@@ -85,7 +85,6 @@ async def inside_checks() -> AsyncIterator[Finding]:
 
 
 def _caps(settings: Settings) -> Finding:
-    """Check that the cost caps limit every model that can be called."""
     try:
         unpriced = unpriced_captains(load_captains(settings.captains_file), settings.variables)
     except SpectatorError as error:

@@ -161,7 +161,6 @@ def start_background(
 
 
 async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
-    """Read the cast, and import the default world and all presets."""
     if settings.environment not in world_names():
         raise ConfigurationError(
             f"SPECTATOR_ENVIRONMENT: unknown world {settings.environment!r}; use one of "
@@ -445,7 +444,6 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 
 def _budget(settings: Settings, playing: PlayingServices, guard: Guard, seat_keys: SeatKeys) -> Budget:
-    """Build the budget, shared with other servers if the journal is."""
     clock, supervisor, shared = playing.clock, playing.supervisor, playing.shared
     budget = Budget(
         settings,

@@ -182,7 +182,6 @@ class Takeover:
             self._handovers -= 1
 
     async def _leave_begun(self, plan: EpisodePlan) -> str:
-        """Record the start of an episode for the claimed slot; return its id."""
         try:
             episode_id = await self._supervisor.leave_begun(plan)
         except BaseException:

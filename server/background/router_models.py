@@ -67,11 +67,7 @@ class RouterModels:
         return next((one for one in await self.listed() if one.id == plain), None)
 
     async def _read(self) -> tuple[RouterModel, ...]:
-        """Request the list.
-
-        Raises:
-            ValueError: The request failed, or the answer is invalid.
-        """
+        """Request the list."""
         httpx = await asyncio.to_thread(import_module, "httpx")
         body = bytearray()
         try:

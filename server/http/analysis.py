@@ -150,7 +150,6 @@ async def _alternatives(
 
 
 def _need_analyst(services: Services, summary: EpisodeSummary) -> None:
-    """Check that the world of an episode supports alternatives."""
     name = summary.environment
     world = services.cast.load(name) if name in world_names() else None
     if world is None or world.analyst is None:
@@ -158,11 +157,7 @@ def _need_analyst(services: Services, summary: EpisodeSummary) -> None:
 
 
 def _place_of(seq: int, made: DecisionsOnRecord, summary: EpisodeSummary) -> int:
-    """Return the index of an event's decision among those of its episode.
-
-    Raises:
-        InvalidRequest: There is no such event, or it is not a decision.
-    """
+    """Return the index of an event's decision among those of its episode."""
     if seq > summary.head_seq:
         raise InvalidRequest([FieldError("seq", f"must be from 1 to {summary.head_seq}, the last event")])
     numbers = [one.seq for one in made.decisions]

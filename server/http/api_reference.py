@@ -102,7 +102,6 @@ def _body(body: Mapping[str, Any], schemas: Mapping[str, Any]) -> list[Entry]:
 
 
 def _name(content: Mapping[str, Any]) -> str:
-    """Return the model of some content, or its media type."""
     for media_type, described in content.items():
         reference = str(described.get("schema", {}).get("$ref", ""))
         return reference.rpartition("/")[2] or str(media_type)

@@ -170,7 +170,6 @@ def _moving(still: Image.Image, mover: Mover, duration_s: float) -> Iterator[Fra
 
 
 def _dot(mover: Mover) -> Image.Image:
-    """Return the mask of a moving dot."""
     side = round(2 * mover.radius * WIDTH / SCENE_WIDTH) + 2
     fine = Image.new("L", (SHARP * side, SHARP * side))
     ImageDraw.Draw(fine).ellipse((SHARP, SHARP, SHARP * (side - 1), SHARP * (side - 1)), fill=255)

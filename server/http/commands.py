@@ -117,7 +117,6 @@ def _refusal(need: Callable[[], object]) -> dict[str, Any] | None:
 
 
 def _raise_reported(sent: Mapping[str, Any] | None) -> None:
-    """Raise a rejection of another server, if any."""
     if sent is not None:
         raise problem_from_json(sent)
 
@@ -177,12 +176,7 @@ async def run_command(
 
 
 async def _answer(others: Commands, command: Command, services: Services, wait_s: float) -> dict[str, Any]:
-    """Wait for the answer of the server that runs the episode.
-
-    Raises:
-        EpisodeOver: The episode had ended before.
-        Refused: That server rejected the command, or did not answer in time.
-    """
+    """Wait for the answer of the server that runs the episode."""
     deadline, late = services.clock.monotonic() + wait_s, 0
     while services.clock.monotonic() < deadline:
         try:

@@ -428,7 +428,6 @@ def _figures(row: BoardRow, measures: Sequence[Measure]) -> list[BoardFigure]:
 
 
 def _glossary(rows: Sequence[BoardRow]) -> list[Measure]:
-    """Return every measure in the rows, once."""
     shown = {(row.environment, name) for row in rows for name in row.measures}
     worlds = dict.fromkeys(row.environment for row in rows)
     known = {

@@ -91,13 +91,10 @@ async def metrics(request: Request, services: ServicesDep) -> PlainTextResponse:
 
 
 class _ServiceFigures(Collector):
-    """Current state of the services as metrics."""
-
     def __init__(self, services: Services) -> None:
         self._services = services
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics that are not Prometheus objects themselves."""
         yield from _of_viewers(self._services.audience)
         yield from _of_episodes(self._services.supervisor, self._services.bus)
         yield from _of_the_record(self._services.housekeeper)

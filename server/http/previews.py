@@ -180,7 +180,6 @@ def _chances(environment: str, seen: Mapping[str, Any]) -> tuple[float, ...]:
 
 
 def _share(value: object) -> float | None:
-    """Return ``value`` if it is in [0, 1]."""
     return float(value) if isinstance(value, int | float) and 0 <= value <= 1 else None
 
 
@@ -383,7 +382,6 @@ def _line(chances: Sequence[float], *, over: bool) -> str:
 
 
 def _progress(glance: EpisodePreview) -> str:
-    """Draw the progress, if the chances are unknown."""
     done = 1.0 if glance.status == "ended" else (glance.progress or 0.0)
     bar = f'<rect x="{LEFT}" y="430" height="16" rx="8" width="'
     return (

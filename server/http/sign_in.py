@@ -108,7 +108,6 @@ def sign_in_router(templates: Templates) -> APIRouter:
 
     @router.get(START, include_in_schema=False)
     async def sign_in(request: Request, services: ServicesDep, next: str = "/") -> Response:
-        """Begin a sign-in."""
         try:
             entrance = _entrance(services)
             if (wait_s := entrance.begun.take(address_of(request))) > 0:
@@ -124,7 +123,6 @@ def sign_in_router(templates: Templates) -> APIRouter:
 
     @router.get(CALLBACK, include_in_schema=False)
     async def signed_in(request: Request, services: ServicesDep) -> Response:
-        """Complete a sign-in after the redirect from Hugging Face."""
         try:
             entrance, session = _entrance(services), services.visitor_sessions.of(request)
             if session is None:
@@ -158,7 +156,6 @@ def _was_signed_in(request: Request, services: Services) -> bool:
 
 
 async def _refusal(request: Request, templates: Templates, refused: Refused) -> Response:
-    """Show a rejection as a page to browsers, as a problem document to other clients."""
     if "text/html" not in request.headers.get("accept", ""):
         return problem(refused.kind, refused.detail, instance=request.url.path, headers=refused.headers)
     root = "../" * (urlsplit(str(request.url)).path.count("/") - 1) or "./"

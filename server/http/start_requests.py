@@ -384,7 +384,6 @@ async def wanted_episode(
 
 
 def _seats(fields: StartEpisode) -> tuple[WantedSeat, WantedSeat]:
-    """Return both seats of a request."""
     sent = fields.model_fields_set
     captain = fields.captain_preset if "captain_preset" in sent else None
     opponent = fields.opponent_choice if "opponent_choice" in sent else None

@@ -217,11 +217,7 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
 
 
 async def _load_for_fork(wanted: ForkRequest, request: Request, services: Services) -> LoadWorld:
-    """Return a loader of worlds with the sender's own models instead of the parent's.
-
-    Raises:
-        InvalidRequest: A seat needs a visitor's model that the sender does not bring.
-    """
+    """Return a loader of worlds with the sender's own models instead of the parent's."""
     begun = await services.journal.read(wanted.episode_id, limit=1)
     seats = begun[0].event.data["seats"].items() if begun else ()
     before = {actor == begun[0].event.data["agent"]: seat["policy"] for actor, seat in seats}
@@ -276,9 +272,6 @@ async def _remote_or_queued(
 
     Forks start only here, since their past must be copied first, and so do matches with a visitor's model,
     whose key no other server has.
-
-    Raises:
-        Refused: No server has a free slot, and none became free here in time.
     """
     handed_over = plan if isinstance(wait, StartEpisode) and not brings_model(plan) else None
     if (episode_id := await _handed_over(handed_over, services)) is not None:

@@ -319,7 +319,6 @@ class McpHandler:
     async def _keep(
         self, request: Request, params: Mapping[str, Any], *, reset: Mapping[str, Any] | None
     ) -> Session:
-        """Open a kept environment, and reset it if there are parameters."""
         wanted = reset_request(reset) if reset else None
         try:
             session = await self.sessions.open(self.wire, request, kept=True)

@@ -232,7 +232,6 @@ METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def _world_app(service: OpenEnv, name: str) -> FastAPI:
-    """Return an application with one world's contract and OpenAPI document."""
     app = FastAPI(title=f"Spectator: {name}", version=__version__, docs_url=None, redoc_url=None)
     install_faults(app)
     app.router.routes.extend(WorldRoutes(service, name).router().routes)
@@ -241,7 +240,6 @@ def _world_app(service: OpenEnv, name: str) -> FastAPI:
 
 
 def _openapi(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document of one world, with its problem documents."""
     if app.openapi_schema is None:
         document = get_openapi(title=app.title, version=app.version, routes=app.routes)
         schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
@@ -252,7 +250,6 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 
 
 def _listing(service: OpenEnv) -> APIRouter:
-    """Return the routes that list the worlds."""
     router = APIRouter(tags=list(TAGS))
 
     @router.get("/envs")
@@ -301,7 +298,6 @@ async def _read(model: type[_Model], request: Request) -> _Model:
 
 @contextmanager
 def _within(name: str) -> Iterator[None]:
-    """Report invalid fields within the field ``name``."""
     try:
         yield
     except InvalidRequest as error:

@@ -132,7 +132,6 @@ class _ComputedTime:
         *arguments: _Arguments.args,
         **named: _Arguments.kwargs,
     ) -> _Result:
-        """Run and time ``function``."""
         began = self.clock.monotonic()
         try:
             return function(agent, *arguments, **named)
@@ -228,7 +227,6 @@ class Session:
             return await self._reset(request, place)
 
     def _beginning(self) -> AbstractAsyncContextManager[None]:
-        """Count the start of an episode; undone if it fails."""
         return nullcontext() if self.account is None else self.account.spend(Costly.RESETS)
 
     async def _reset(self, request: ResetRequest, place: Mapping[str, Any] | None) -> Answer:
@@ -270,7 +268,6 @@ class Session:
         return played.answer
 
     def _leave(self, detail: str) -> None:
-        """Stop publishing the current episode, if it is published."""
         if self._published is not None:
             self._published.leave(detail)
             self._published = None
@@ -320,7 +317,6 @@ class Session:
         return OwnThread(self._construct, name=f"openenv-{self.session_id[:8]}", dispose=SingleAgent.close)
 
     def _construct(self) -> SingleAgent:
-        """Construct the environment; on its thread, before its first call."""
         began = self._clock.monotonic()
         try:
             return SingleAgent(self.wire.world.name)

@@ -164,7 +164,6 @@ async def serve(
 async def _converse(
     websocket: WebSocket, sessions: SessionRegistry, session: Session, answering: Answering
 ) -> None:
-    """Receive and answer messages in order."""
     silence, send_now = Silence(sessions.limits.idle_s), send_now_of(websocket)
     try:
         async with silence:
@@ -197,11 +196,6 @@ async def _converse(
 
 
 async def _open(websocket: WebSocket, sessions: SessionRegistry, worlds: WireWorlds, name: str) -> Session:
-    """Open the client's environment.
-
-    Raises:
-        WireError: It cannot be opened.
-    """
     if "session_id" in websocket.query_params:
         raise WireError(Code.SESSION_ERROR, "each socket has its own environment; omit session_id")
     try:

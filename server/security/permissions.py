@@ -180,7 +180,6 @@ class Origins:
 
 
 def _bearer(connection: HTTPConnection) -> bytes | None:
-    """Return the token that a request carries."""
     scheme, _, sent = connection.headers.get("authorization", "").partition(" ")
     return sent.strip().encode() if scheme.lower() == "bearer" else None
 

@@ -276,7 +276,6 @@ class SlotQueue:
             del self._served[next(iter(self._served))]
 
     def _forget(self, ticket: Ticket) -> None:
-        """Remove a ticket, and take back the slot reserved for it."""
         del self._tickets[ticket.name]
         self._slots.promised -= ticket.turn.is_set()
         self.look()
@@ -286,13 +285,11 @@ class SlotQueue:
         return self._starters.get(episode.episode_id, episode.episode_id)
 
     def _held(self) -> Counter[str]:
-        """Return the slots that each address holds or has reserved."""
         held = Counter(map(self._owner, self._slots.running()))
         held.update(one.address for one in self._tickets.values() if one.turn.is_set())
         return held
 
     def _order(self) -> list[Ticket]:
-        """Return the waiting tickets, the next one first."""
         waiting = [one for one in self._tickets.values() if not one.turn.is_set()]
         if not waiting:
             return []

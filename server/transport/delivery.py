@@ -206,7 +206,6 @@ async def _listen(websocket: WebSocket, viewer: Viewer, clock: Clock) -> None:
 
 
 async def _close(websocket: WebSocket, closed: ViewerClosed) -> None:
-    """Send the reason, then close."""
     close, text = closed.close, wire.bye(closed.close, closed.detail).text
     try:
         async with asyncio.timeout(LAST_MESSAGE_S):

@@ -334,10 +334,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
 
 class _TakenOver:
-    """Replaces a transport that was taken over.
-
-    uvicorn closes the transport when the application returns.
-    """
+    """Replaces a transport that was taken over, which uvicorn closes when the application returns."""
 
     def close(self) -> None:
         """Do nothing."""

@@ -288,7 +288,6 @@ class FollowedEpisodes:
         return tries if before == head else 0
 
     async def _advance_woken(self, woken: Collection[str]) -> None:
-        """Show what was recorded of some episodes."""
         await self._advance_all(dict.fromkeys(woken))
         for episode_id in woken:
             if (view := self._followed.get(episode_id)) is not None and view.ended:

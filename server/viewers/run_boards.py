@@ -79,7 +79,6 @@ class RunBoard(PolledBoard):
         await self._advance(changed)
 
     async def _advance(self, changed: list[str]) -> None:
-        """Show new events to the viewers of its episodes."""
         for episode_id in set(changed) & set(self.views):
             try:
                 await self.views[episode_id].advance()

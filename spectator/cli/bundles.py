@@ -99,7 +99,6 @@ def check_bundle(bundle: Path, sample: int | None, max_gb: float) -> tuple[Bundl
 
 @contextmanager
 def _bar() -> Iterator[Callable[[int, int], None]]:
-    """A progress bar of episodes on standard error."""
     with click.progressbar(label="episodes", file=sys.stderr, length=1, show_pos=True) as bar:
 
         def report(done: int, total: int) -> None:
@@ -123,7 +122,6 @@ def reject(wrong: Sequence[str]) -> NoReturn:
 
 
 def _confirm(manifest: BundleManifest, verdict: Verdict) -> None:
-    """Print the confirmed results, and what was not checked."""
     results = manifest.results
     for one in results.captains:
         share = f"{100 * one.share.value:.1f} % ({100 * one.share.low:.1f} to {100 * one.share.high:.1f})"

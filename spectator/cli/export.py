@@ -212,7 +212,6 @@ def _wanted(
 async def _chosen(
     journal: Journal, wanted: EpisodeFilter | Sequence[str], form: ExportFormat
 ) -> Sequence[EpisodeSummary]:
-    """Return the named episodes, or all that match and that the format accepts."""
     from spectator.journal.contract import every_episode
 
     if isinstance(wanted, Sequence):

@@ -277,7 +277,6 @@ async def play_runs(
 
 
 async def _play_shown(row: FleetRow, worker: Worker, *, quiet: bool = False) -> tuple[FleetReport, bool]:
-    """Play one run; returns its report and whether it was interrupted."""
     from spectator.cli.rollouts_view import FleetView
     from spectator.rollouts.fleet import play_run
     from spectator.rollouts.fleet_plan import read_plan
@@ -291,7 +290,6 @@ async def _play_shown(row: FleetRow, worker: Worker, *, quiet: bool = False) -> 
 
 @asynccontextmanager
 async def _worker_at(url: str, concurrency: int) -> AsyncIterator[Worker]:
-    """Open a journal, and make the worker that plays runs in it."""
     from spectator.clock import SystemClock
     from spectator.journal.postgres import telling
     from spectator.journal.sql_journal import SqlJournal
@@ -355,7 +353,6 @@ class _OneLine(logging.Formatter):
     """Formats each warning as one line, without a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the message, and the error if there is one."""
         error = record.exc_info[1] if record.exc_info else None
         message = record.getMessage()
         return message if error is None else f"{message}: {error}"
@@ -363,7 +360,6 @@ class _OneLine(logging.Formatter):
 
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
-    """Write this library's warnings to standard error, a line each."""
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     handler.setFormatter(_OneLine())

@@ -110,7 +110,6 @@ async def _verify_episode(
 
 
 async def _check_attachments(journal: Journal, episode_id: str) -> None:
-    """Check the model calls and the sealed truth against the digests in the events."""
     from spectator.episodes.replayer import verify_attachments
 
     found = False

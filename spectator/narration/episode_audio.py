@@ -101,11 +101,9 @@ class _Track:
 
     @property
     def length_s(self) -> float:
-        """Duration so far, seconds."""
         return 0.0 if self._file is None else self._frames / self._file.samplerate
 
     def add(self, clip: bytes) -> None:
-        """Append a clip."""
         samples, rate = soundfile.read(io.BytesIO(clip), dtype="float32", always_2d=True)
         if self._file is None:
             self._file = soundfile.SoundFile(
@@ -114,7 +112,6 @@ class _Track:
         self._write(samples[:, 0])
 
     def rest(self, seconds: float) -> None:
-        """Append silence."""
         self._write(numpy.zeros(int(seconds * self._file.samplerate), dtype="float32"))
 
     def _write(self, samples: Any) -> None:

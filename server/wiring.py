@@ -222,7 +222,6 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             finals=FinalSnapshots(views),
             audience=audience,
             waiters=NextEpisodeWaiters(signals.next_start, tasks),
-            left=shown,
             names=orders,
             elsewhere=tuple if others is None else others.listed,
         )

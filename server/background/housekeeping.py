@@ -13,13 +13,13 @@ import os
 from collections.abc import Awaitable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from pydantic import BaseModel, Field
 
 from spectator.clock import Clock, timestamp
 from spectator.episodes.controls import EndRequest
-from spectator.episodes.reader import LONG_EVENTS
+from spectator.episodes.reader import LONG_EVENTS, ViewReader
 from spectator.episodes.supervisor import Supervisor
 from spectator.errors import EpisodeError, JournalError, JournalUnavailable
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
@@ -217,18 +217,10 @@ AT_THE_START: Final = 4
 """Most long records read at startup; earlier ones are read when opened."""
 
 
-class RecordScanner(Protocol):
-    """Stores states of long records in the background."""
-
-    def look_through(self, summary: EpisodeSummary) -> None:
-        """Store the states of an ended record, if it is long; returns immediately."""
-        ...
-
-
 class LongRecordScanner:
     """Stores states of long records in advance, so that their pages open quickly."""
 
-    def __init__(self, journal: Journal, views: RecordScanner) -> None:
+    def __init__(self, journal: Journal, views: ViewReader) -> None:
         self._journal = journal
         self._views = views
         self.ended: asyncio.Queue[str] = asyncio.Queue()

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from spectator.clock import Clock, timestamp
 from spectator.episodes.episode_view import EpisodeView
 from spectator.episodes.stream import JournalTrouble
+from spectator.episodes.supervisor import Supervisor
 from spectator.errors import JournalError
 from spectator.journal import postgres
 from spectator.journal.postgres import LARGEST, CommitNotices, NoticeListener, NoticeSender
@@ -109,14 +110,6 @@ COUNTED: Final = 80
 """Episodes in a notice with viewer counts; their ids have at most 64 characters."""
 
 
-class Showing(Protocol):
-    """Knows the episodes that run here."""
-
-    def showing(self) -> Sequence[EpisodeView]:
-        """Return all of them."""
-        ...
-
-
 class LiveNotices:
     """Exchanges with other servers what their viewers cannot read in the record."""
 
@@ -124,7 +117,7 @@ class LiveNotices:
         self,
         name: str,
         sender: NoticeSender,
-        played: Showing,
+        played: Supervisor,
         followed: FollowedEpisodes,
         audience: Audience,
         clock: Clock,
@@ -231,7 +224,7 @@ def open_notices(
     stack: AsyncExitStack,
     settings: Settings,
     journal: TimedJournal,
-    played: Showing,
+    played: Supervisor,
     others: RemoteEpisodes,
     audience: Audience,
     clock: Clock,

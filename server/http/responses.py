@@ -8,7 +8,7 @@ import gzip
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Final
 
 import brotli
 from fastapi.routing import APIRoute
@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from spectator.episodes.embargo import PublicReader
 from spectator.episodes.past_states import Turn
 from spectator.journal.pieces import GZIP_BEGIN, PieceRequest, gzip_end, piece_of
 
@@ -197,14 +198,6 @@ PIECE_S: Final = 30.0
 """Seconds that a client may take for one piece before its download is aborted."""
 
 
-class TextReader(Protocol):
-    """Reads events without decoding them."""
-
-    async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> Sequence[str]:
-        """Read the events of an episode with ``seq > after_seq``, in order."""
-        ...
-
-
 class Download(StreamingResponse):
     """A streamed answer that releases its resources at the end.
 
@@ -327,7 +320,7 @@ async def _pieces_from_process(
 
 
 async def part_of(
-    records: TextReader, episode_id: str, after_seq: int, limit: int, turn: Turn
+    records: PublicReader, episode_id: str, after_seq: int, limit: int, turn: Turn
 ) -> AsyncIterator[bytes]:
     """Yield at most ``limit`` events as lines; see :func:`lines_of`."""
     while limit > 0:
@@ -339,7 +332,9 @@ async def part_of(
         yield "\n".join((*batch, "")).encode()
 
 
-async def lines_of(records: TextReader, episode_id: str, after_seq: int, turn: Turn) -> AsyncIterator[bytes]:
+async def lines_of(
+    records: PublicReader, episode_id: str, after_seq: int, turn: Turn
+) -> AsyncIterator[bytes]:
     """Yield the events after ``after_seq`` as lines, without decoding them.
 
     Args:

@@ -310,7 +310,7 @@ class Budget:
         """Return the address that started an episode; ``None`` if no longer known."""
         return self.starters.get(episode_id)
 
-    def note_recorded(self, episode_id: str, size: int, *, ended: bool) -> None:
+    def note_recorded(self, episode_id: str, size: int, ended: bool) -> None:
         """Count what was recorded of an episode, for the address that started it.
 
         What is recorded before the starter is known, such as the past of a fork, is counted with the first

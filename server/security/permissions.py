@@ -16,13 +16,14 @@ import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
 from spectator.clock import Clock
 from spectator.errors import FieldError, InvalidRequest, JournalError
+from spectator.journal.commands import Commands
 
 from ..setting_types import ORIGIN
 from ..settings import Settings, is_loopback
@@ -283,18 +284,6 @@ MOST_STARTERS: Final = 1000
 """Episodes whose starters are kept; the newest ones."""
 
 
-class SharedStarters(Protocol):
-    """Storage of starters that several servers share."""
-
-    async def note_starter(self, episode_id: str, digest: str) -> None:
-        """Store the digest of who started an episode."""
-        ...
-
-    async def starter(self, episode_id: str) -> str | None:
-        """Return that digest, if it is stored."""
-        ...
-
-
 class StarterRegistry:
     """Recognizes the address that started an episode, also after a restart.
 
@@ -302,7 +291,7 @@ class StarterRegistry:
     one. Several servers store them in their journal's database, a single server in a file.
     """
 
-    def __init__(self, folder: Path, keys: SeatKeys, shared: SharedStarters | None = None) -> None:
+    def __init__(self, folder: Path, keys: SeatKeys, shared: Commands | None = None) -> None:
         self._path = folder / STARTERS_FILE
         self._keys = keys
         self._shared = shared

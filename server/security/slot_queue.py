@@ -10,14 +10,16 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from starlette.requests import ClientDisconnect
 
 from spectator.clock import Clock, first_of
 from spectator.episodes.controls import EndRequest
+from spectator.episodes.handle import EpisodeHandle
+from spectator.episodes.supervisor import Supervisor
 from spectator.errors import EpisodeBusy
 
 from .rate_limits import MAX_TRACKED
@@ -26,40 +28,6 @@ logger = logging.getLogger(__name__)
 
 KEPT_S: Final = 5.0
 """Seconds that a ticket is kept after its answer, so that its client can ask again."""
-
-
-class Holder(Protocol):
-    """An episode that holds a slot."""
-
-    @property
-    def episode_id(self) -> str:
-        """Its id."""
-        ...
-
-    @property
-    def ended(self) -> bool:
-        """Whether it is over."""
-        ...
-
-    def request_end(self, request: EndRequest) -> None:
-        """Ask the episode to end; does not wait."""
-        ...
-
-
-class Slots(Protocol):
-    """The owner of the slots, such as the supervisor."""
-
-    slots: int
-    promised: int
-
-    @property
-    def free_slots(self) -> int:
-        """Slots that are free."""
-        ...
-
-    def running(self) -> Sequence[Holder]:
-        """Return the episodes that hold the other slots."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +99,7 @@ class SlotQueue:
 
     def __init__(
         self,
-        slots: Slots,
+        slots: Supervisor,
         limits: QueueLimits,
         starters: Mapping[str, str],
         clock: Clock,
@@ -280,7 +248,7 @@ class SlotQueue:
         self._slots.promised -= ticket.turn.is_set()
         self.look()
 
-    def _owner(self, episode: Holder) -> str:
+    def _owner(self, episode: EpisodeHandle) -> str:
         """Return the address that holds the slot; the episode's id if unknown."""
         return self._starters.get(episode.episode_id, episode.episode_id)
 
@@ -318,7 +286,7 @@ class SlotQueue:
         rounds, among = divmod(place - 1, self._slots.slots)
         return rounds * hold_s + (left[min(among, len(left) - 1)] if left else hold_s)
 
-    def _may_end(self, one: Holder, now: float, has: int, held: Counter[str]) -> bool:
+    def _may_end(self, one: EpisodeHandle, now: float, has: int, held: Counter[str]) -> bool:
         """Whether an episode must make room for an address that holds ``has`` slots."""
         owner = self._owner(one)
         return (

@@ -11,7 +11,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from spectator.clock import Clock, first_of
 from spectator.episodes.decisions import PartialDecision, Thinking
@@ -20,6 +20,7 @@ from spectator.episodes.episode_view import EpisodeView
 from spectator.episodes.reader import ViewReader
 from spectator.errors import EpisodeError, JournalError
 from spectator.journal.contract import EpisodeSummary
+from spectator.journal.sql_journal import SqlJournal
 from spectator.runs.run_records import FollowedView
 
 from ..security.masking import NameMask
@@ -141,20 +142,12 @@ KEPT_S: Final = 15.0
 """Seconds that an episode is followed after its last viewer left."""
 
 
-class HeadSource(Protocol):
-    """A journal that reports the progress of episodes."""
-
-    async def heads(self, episode_ids: Collection[str]) -> dict[str, int]:
-        """Return the number of the last event of each episode."""
-        ...
-
-
 class FollowedEpisodes:
     """Follows the episodes of other servers that have viewers here, in one task."""
 
     def __init__(
         self,
-        journal: HeadSource,
+        journal: SqlJournal,
         views: ViewReader,
         records: PublicReader,
         clock: Clock,
@@ -330,14 +323,6 @@ LEAST_LIST_INTERVAL_S: Final = 0.25
 """The same at least, if notices name unknown episodes."""
 
 
-class RemoteEpisodeSource(Protocol):
-    """A journal that lists what other processes record in it."""
-
-    async def held_elsewhere(self) -> list[EpisodeSummary]:
-        """Return the unfinished episodes whose leases other processes hold, oldest first."""
-        ...
-
-
 class RemoteEpisodes:
     """The episodes of other servers, as of the last query of the journal.
 
@@ -349,7 +334,7 @@ class RemoteEpisodes:
 
     def __init__(
         self,
-        journal: RemoteEpisodeSource,
+        journal: SqlJournal,
         followed: FollowedEpisodes,
         plays: Callable[[str], bool],
         started: Callable[[], None],

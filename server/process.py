@@ -130,13 +130,13 @@ class Server(uvicorn.Server):
 
 def server_of(app: FastAPI, settings: Settings) -> Server:
     """Return a server for ``app``, not yet started."""
-    protocols = choose_protocols()
+    http, ws = choose_protocols()
     config = uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=protocols.http,
-        ws=protocols.ws,
+        http=http,
+        ws=ws,
         ws_max_size=BODY_BYTES,
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),

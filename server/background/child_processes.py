@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 from spectator.child_program import GONE, ChildProgram
@@ -80,18 +80,6 @@ Key = tuple[str, str, int]
 """Episode id, epoch, and number of the decision's event."""
 
 
-@dataclass(frozen=True, slots=True)
-class EvaluatedAlternatives:
-    """Evaluated alternatives to a decision.
-
-    Args:
-        seconds: Time that it took; 0 if it was cached.
-    """
-
-    found: dict[str, Any]
-    seconds: float
-
-
 class AlternativesProcess:
     """Evaluates alternatives to decisions, one at a time, in a child process.
 
@@ -115,8 +103,8 @@ class AlternativesProcess:
         """Return the cached alternatives to a decision, if any."""
         return self._kept.get(key)
 
-    async def weigh(self, wanted: AnalysisRequest, key: Key) -> EvaluatedAlternatives:
-        """Evaluate the alternatives to a decision.
+    async def weigh(self, wanted: AnalysisRequest, key: Key) -> tuple[dict[str, Any], float]:
+        """Return the alternatives to a decision as JSON, and the seconds that it took.
 
         Raises:
             AnalysisDiverged: See :meth:`spectator.episodes.alternatives.Analyses.alternatives`.
@@ -124,13 +112,13 @@ class AlternativesProcess:
         """
         async with self._turn:
             if (kept := self._kept.get(key)) is not None:
-                return EvaluatedAlternatives(kept, 0.0)
+                return kept, 0.0
             began = self._clock.monotonic()
             answer = await self._ask(asdict(wanted))
             if "error" in answer:
                 raise AnalysisDiverged(answer["error"])
             self._kept.keep(key, answer["alternatives"])
-            return EvaluatedAlternatives(answer["alternatives"], self._clock.monotonic() - began)
+            return answer["alternatives"], self._clock.monotonic() - began
 
     async def aclose(self) -> None:
         """End the process."""

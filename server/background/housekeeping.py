@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -233,22 +232,19 @@ class LongRecordScanner:
             recovered: Set once earlier episodes are recovered, which comes first.
         """
         await recovered.wait()
-        await self._try(self._look_at_newest())
+        await self._look(EpisodeFilter(ended=True, limit=LOOKED_AT))
         while True:
-            await self._try(self._look_at(await self.ended.get()))
+            await self._look(await self.ended.get())
 
-    async def _look_at_newest(self) -> None:
-        found = await self._journal.episodes(EpisodeFilter(ended=True, limit=LOOKED_AT))
-        for summary in [one for one in found if one.head_seq > LONG_EVENTS][:AT_THE_START]:
-            self._views.look_through(summary)
-
-    async def _look_at(self, episode_id: str) -> None:
-        summary = await self._journal.episode(episode_id)
-        if summary is not None and summary.head_seq > LONG_EVENTS:
-            self._views.look_through(summary)
-
-    async def _try(self, looking: Awaitable[None]) -> None:
+    async def _look(self, wanted: EpisodeFilter | str) -> None:
+        """Read the newest long records in a list, or one episode, if it is long."""
         try:
-            await looking
+            if isinstance(wanted, str):
+                summary = await self._journal.episode(wanted)
+                found = [] if summary is None else [summary]
+            else:
+                found = await self._journal.episodes(wanted)
+            for summary in [one for one in found if one.head_seq > LONG_EVENTS][:AT_THE_START]:
+                self._views.look_through(summary)
         except JournalError as error:  # their first viewer waits instead
             logger.warning("cannot read long records in advance: %s", error)

@@ -35,24 +35,15 @@ class Readiness:
     def __init__(
         self, recovery: Recovery, count_spending: Callable[[], Awaitable[None]], clock: Clock
     ) -> None:
-        self._recovery = recovery
+        self.recovery = recovery
         self._count_spending = count_spending
         self._clock = clock
         self.ready = False
         """Whether everything is done."""
         self._counted = False
         self._leaving = asyncio.Event()
-        self._over = asyncio.Event()
-
-    @property
-    def recovery(self) -> Recovery:
-        """Recovers the episodes of an earlier process."""
-        return self._recovery
-
-    @property
-    def over(self) -> asyncio.Event:
+        self.over = asyncio.Event()
         """Set when :meth:`run` has returned."""
-        return self._over
 
     def need(self) -> None:
         """Check that everything is done.
@@ -61,11 +52,11 @@ class Readiness:
             Recovering: It is not; reports the progress.
         """
         if not self.ready:
-            raise self._recovery.progress()
+            raise self.recovery.progress()
 
     def need_of(self, episode_id: str | None) -> None:
         """Check that one episode is recovered; ``None`` means all."""
-        if episode_id is None or self._recovery.awaits_recovery(episode_id):
+        if episode_id is None or self.recovery.awaits_recovery(episode_id):
             self.need()
 
     async def run(self) -> None:
@@ -73,14 +64,14 @@ class Readiness:
         try:
             while not self._counted and not self._leaving.is_set():
                 await self._count()
-            await self._recovery.run()
-            self.ready = self._counted and self._recovery.over
+            await self.recovery.run()
+            self.ready = self._counted and self.recovery.over
         finally:
-            self._over.set()
+            self.over.set()
 
     async def _count(self) -> None:
         counting = asyncio.get_running_loop().create_task(self._counting())
-        await first_of(_wait_for(counting), self._leaving.wait())
+        await first_of(asyncio.wait([counting]), self._leaving.wait())
         if counting.done():
             counting.result()
         counting.cancel()
@@ -99,12 +90,8 @@ class Readiness:
         :meth:`run` must have been called.
         """
         self._leaving.set()
-        self._recovery.leave()
-        await self._over.wait()
-
-
-async def _wait_for(task: asyncio.Task[None]) -> None:
-    await asyncio.wait([task])
+        self.recovery.leave()
+        await self.over.wait()
 
 
 AT_ONCE: Final = 16
@@ -200,15 +187,6 @@ class Takeover:
         await self._ownership.hand_over(episode_id)
         self._handed_over.discard(episode_id)
 
-    def _room(self) -> int:
-        """Return how many more episodes can run here."""
-        rebuilt = sum(self._supervisor.live(one) is None for one in self._claimed)
-        return max(0, self._supervisor.free_slots - rebuilt)
-
-    def _is_handing(self) -> bool:
-        """Whether slots of other servers may still be claimed for episodes from here."""
-        return self._handovers > 0 or bool(self._handed_over)
-
     async def send_heartbeats(self) -> None:
         """Send heartbeats, and release the leases of dead servers, until cancelled."""
         while True:
@@ -233,7 +211,10 @@ class Takeover:
         Raises:
             JournalError: The database cannot be reached now.
         """
-        heartbeats = await self._ownership.beat(self._room(), handing=self._is_handing())
+        rebuilt = sum(self._supervisor.live(one) is None for one in self._claimed)
+        room = max(0, self._supervisor.free_slots - rebuilt)  # how many more episodes can run here
+        handing = self._handovers > 0 or bool(self._handed_over)
+        heartbeats = await self._ownership.beat(room, handing=handing)
         for name in self._heartbeats.missing(heartbeats, SILENT_CHECKS):
             freed = await self._ownership.depose(name)
             self.deposed += 1

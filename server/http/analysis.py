@@ -142,11 +142,11 @@ async def _alternatives(
     services.budget.require_analysis(request)
     async with services.budget.hold(Held.ALTERNATIVES, request):
         try:
-            found = await services.alternatives_process.weigh(wanted, key)
+            found, seconds = await services.alternatives_process.weigh(wanted, key)
         except AnalysisDiverged as error:
             raise InvalidRequest([FieldError("seq", f"cannot be analyzed: {error}")]) from error
-    services.budget.charge_analysis(request, found.seconds)
-    return found.found
+    services.budget.charge_analysis(request, seconds)
+    return found
 
 
 def _need_analyst(services: Services, summary: EpisodeSummary) -> None:

@@ -127,11 +127,11 @@ def sign_in_router(templates: Templates) -> APIRouter:
             entrance, session = _entrance(services), services.visitor_sessions.of(request)
             if session is None:
                 raise Refused(FAILED, FORGOTTEN)
-            found = await entrance.finish(request, session)
+            user, key = await entrance.finish(request, session)
         except Refused as refused:
             return await _refusal(request, templates, refused)
         after = session.after
-        session = services.visitor_sessions.sign_in(session, found.user, found.lent)
+        session = services.visitor_sessions.sign_in(session, user, key)
         answer = RedirectResponse(f"{entrance.provider.public_url}{after}", status_code=303)
         services.visitor_sessions.give_cookie(answer, request, session)
         answer.headers["Cache-Control"] = "no-store"

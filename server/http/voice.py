@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query
@@ -17,7 +17,7 @@ from starlette.responses import FileResponse, Response
 from spectator.catalog import load_world
 from spectator.narration.commentary import ANALYST, LEAD, Speaker, SpeechFailure, aloud
 
-from ..background.narration import AUDIO, Speaks
+from ..background.narration import AUDIO, VoiceAnswer
 from ..security import faults
 from ..security.budget import Held
 from ..security.faults import Refused, documented
@@ -33,15 +33,6 @@ AGAIN_S: Final = "2"
 router = APIRouter(tags=["voice"])
 
 
-class VoiceAnswer(BaseModel):
-    """How commentary is spoken on this server."""
-
-    voice: str = Field(description="Name of the voice: cartesia, espeak, browser or silent")
-    speaks: Speaks = Field(description="The server makes `clips`, each `browser` speaks, or `nobody` does")
-    answers: bool = Field(description="Whether a second commentator speaks too")
-    fault: str | None = Field(description="The current fault of the voice; captions continue")
-
-
 class LineClip(BaseModel):
     """The clip of a line."""
 
@@ -54,7 +45,7 @@ class LineClip(BaseModel):
 @router.get("/api/voice")
 async def voice(services: ServicesDep) -> VoiceAnswer:
     """Report how commentary is spoken on this server, and its current fault."""
-    return VoiceAnswer(**asdict(services.narration.state))
+    return services.narration.state
 
 
 @router.get(

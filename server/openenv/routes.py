@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from fastapi import APIRouter, FastAPI
-from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
@@ -24,7 +23,7 @@ from spectator.errors import FieldError, InvalidRequest
 from ..security import faults
 from ..security.bodies import in_thread_if_large, read_object
 from ..security.budget import Budget
-from ..security.faults import Problem, Refused, documented, install_faults, problem
+from ..security.faults import Refused, describe, documented, install_faults, problem
 from ..security.permissions import Guard, Offer
 from ..settings import Settings
 from . import sockets
@@ -41,7 +40,7 @@ from .messages import (
     wrong_fields,
 )
 from .pooled import CROWDED, PooledRoutes
-from .publisher import Publisher
+from .publisher import ClientPublisher
 from .session import Session, SessionLimits
 from .session_registry import SessionRegistry, SessionsFull
 from .worlds import WireWorld, WireWorlds
@@ -69,12 +68,20 @@ class OpenEnv:
     sessions: SessionRegistry
     worlds: WireWorlds
     default: str
-    publisher: Publisher
+    most_published: int
 
     async def start(self, supervisor: Supervisor, guard: Guard, budget: Budget) -> None:
         """Load the default world, so that a broken one fails at startup."""
         self.sessions.budget = budget
-        self.publisher.attach(supervisor, guard, budget)
+
+        def publisher_for(connection: HTTPConnection) -> ClientPublisher | None:
+            try:
+                guard.require_operator(connection)
+            except Refused:
+                return None
+            return ClientPublisher(supervisor, budget.account(connection), self.most_published)
+
+        self.sessions.publisher_for = publisher_for
         await self.worlds.get(self.default)
 
     async def aclose(self) -> None:
@@ -213,9 +220,8 @@ def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = Non
         offer=Offer.of(settings),
         by_address=settings.openenv_sessions_per_address,
     )
-    publisher = Publisher(settings.openenv_max_published)
-    sessions = SessionRegistry(limits, clock or SystemClock(), publisher=publisher)
-    service = OpenEnv(sessions, WireWorlds(), settings.environment, publisher)
+    sessions = SessionRegistry(limits, clock or SystemClock())
+    service = OpenEnv(sessions, WireWorlds(), settings.environment, settings.openenv_max_published)
     app.router.routes.extend(WorldRoutes(service, settings.environment).router().routes)
     for name in world_names():
         world = _world_app(service, name)
@@ -235,18 +241,8 @@ def _world_app(service: OpenEnv, name: str) -> FastAPI:
     app = FastAPI(title=f"Spectator: {name}", version=__version__, docs_url=None, redoc_url=None)
     install_faults(app)
     app.router.routes.extend(WorldRoutes(service, name).router().routes)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    describe(app)
     return app
-
-
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    if app.openapi_schema is None:
-        document = get_openapi(title=app.title, version=app.version, routes=app.routes)
-        schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        schemas.update(schema.pop("$defs", {}), Problem=schema)
-        app.openapi_schema = document
-    return app.openapi_schema
 
 
 def _listing(service: OpenEnv) -> APIRouter:

@@ -19,7 +19,7 @@ from spectator.steppers.shared_thread import SharedThread
 from ..security.budget import Budget
 from ..security.requests import address_of
 from ..setting_types import PREFIX
-from .publisher import Publisher
+from .publisher import ClientPublisher
 from .session import COMPUTE_AT_ONCE, Session, SessionLimits
 from .worlds import WireWorld
 
@@ -53,10 +53,8 @@ class SessionRegistry:
         limits: SessionLimits,
         clock: Clock,
         new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18),
-        publisher: Publisher | None = None,
     ) -> None:
         self.limits = limits
-        self.publisher = publisher
         self._clock = clock
         self._new_id = new_id
         self._slots = asyncio.Semaphore(COMPUTE_AT_ONCE)
@@ -64,6 +62,8 @@ class SessionRegistry:
         self._open: dict[str, Session] = {}
         self._closing = False
         self._expired: OrderedDict[str, None] = OrderedDict()
+        self.publisher_for: Callable[[HTTPConnection], ClientPublisher | None] = lambda connection: None
+        """Returns the publisher of a client's episodes, if it may publish; set like :attr:`budget`."""
         self.budget: Budget | None = None
         """The limits of clients; set once the server has them."""
 

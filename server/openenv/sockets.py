@@ -13,7 +13,7 @@ from spectator.episodes.single_agent import NoEpisode
 from spectator.errors import EpisodeError, InvalidRequest, SpectatorError
 
 from ..security.faults import Refused
-from ..transport import last_message_of, send_now_of
+from ..transport import protocol_of
 from . import mcp, messages
 from .messages import Code, WireError
 from .session import Session
@@ -164,7 +164,7 @@ async def serve(
 async def _converse(
     websocket: WebSocket, sessions: SessionRegistry, session: Session, answering: Answering
 ) -> None:
-    silence, send_now = Silence(sessions.limits.idle_s), send_now_of(websocket)
+    silence, protocol = Silence(sessions.limits.idle_s), protocol_of(websocket)
     try:
         async with silence:
             while True:
@@ -181,7 +181,7 @@ async def _converse(
                 answer = await answering(text, session)
                 if session.given_up:
                     raise Ended(NORMAL, answer)
-                if answer is not None and (send_now is None or not send_now(answer)):
+                if answer is not None and (protocol is None or not protocol.send_now(answer)):
                     silence.begin(answered=True)  # the client does not keep up
                     await websocket.send_text(answer)
     except TimeoutError:
@@ -208,16 +208,15 @@ async def _open(websocket: WebSocket, sessions: SessionRegistry, worlds: WireWor
     except SpectatorError as error:
         raise WireError(Code.FACTORY_ERROR, str(error), extra={"factory_name": name}) from error
     session.left_before = sessions.expired(session.address)
-    if sessions.publisher is not None:
-        session.publisher = sessions.publisher.for_client(websocket)
+    session.publisher = sessions.publisher_for(websocket)
     return session
 
 
 async def _leave(websocket: WebSocket, ended: Ended) -> None:
     """Send the last message, then close, even if the client does not read."""
-    send_last = last_message_of(websocket)
-    if send_last is not None and ended.text is not None:
-        send_last(ended.text, ended.code, "")
+    protocol = protocol_of(websocket)
+    if protocol is not None and ended.text is not None:
+        protocol.close_with_message(ended.text, ended.code, "")
         return
     try:
         async with asyncio.timeout(LAST_MESSAGE_S):

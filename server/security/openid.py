@@ -171,14 +171,6 @@ FORGOTTEN: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SignedIn:
-    """The result of a sign-in."""
-
-    user: str
-    lent: VisitorKey
-
-
 class SignIn:
     """Signs visitors in."""
 
@@ -205,8 +197,8 @@ class SignIn:
             raise _unreachable("its metadata", error) from None
         return answer
 
-    async def finish(self, request: Request, session: VisitorSession) -> SignedIn:
-        """Complete a sign-in from the provider's redirect.
+    async def finish(self, request: Request, session: VisitorSession) -> tuple[str, VisitorKey]:
+        """Complete a sign-in from the provider's redirect; return the account's name and its key.
 
         Raises:
             Refused: The visitor denied it, it belongs to another sign-in, or the provider's answer is
@@ -224,7 +216,7 @@ class SignIn:
             user = token["userinfo"].get("preferred_username")
             if not user:
                 user = (await client.userinfo(token=token)).get("preferred_username")
-            return SignedIn(clean_text(str(user or "you"), MOST_NAME), self._lent(token))
+            return clean_text(str(user or "you"), MOST_NAME), self._lent(token)
         except errors.MismatchingStateError:
             raise Refused(FAILED, FORGOTTEN) from None
         except _unusable() as error:

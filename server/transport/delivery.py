@@ -63,18 +63,6 @@ def abort_of(scope: Scope) -> Callable[[], None] | None:
     return cast(Callable[[], None] | None, scope.get("extensions", {}).get(CUT))
 
 
-def last_message_of(connection: HTTPConnection) -> Callable[[str, int, str], None] | None:
-    """Return a connection's ``close_with_message``; ``None`` if it is not ours."""
-    protocol = protocol_of(connection)
-    return None if protocol is None else protocol.close_with_message
-
-
-def send_now_of(connection: HTTPConnection) -> Callable[[str], bool] | None:
-    """Return a connection's ``send_now``; ``None`` if it is not ours."""
-    protocol = protocol_of(connection)
-    return None if protocol is None else protocol.send_now
-
-
 class TaskTransport:
     """Serves one viewer from the task that calls :meth:`run`; see ``ViewerTransport``."""
 

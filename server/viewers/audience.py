@@ -39,10 +39,6 @@ class AudienceLimits:
     backlog_bytes: int = 1024 * 1024
 
 
-def _ignore(seconds: float) -> None:
-    """Discard the times."""
-
-
 class Audience:
     """All viewers of this process.
 
@@ -57,7 +53,7 @@ class Audience:
         clock: Clock,
         limits: AudienceLimits,
         broadcaster: Broadcaster,
-        observe: Callable[[float], None] = _ignore,
+        observe: Callable[[float], None] = lambda seconds: None,
         names: NameMaskSource,
     ) -> None:
         self.closed: Counter[Close] = Counter()
@@ -163,14 +159,10 @@ class Audience:
             await self._clock.sleep(LEAVING_POLL_S)
 
 
-def _ignore_event(recorded: RecordedEvent) -> None:
-    """Discard the event."""
-
-
 class EpisodeSignals:
     """A bus that counts events and signals every start and end of an episode."""
 
-    def __init__(self, bus: Bus, note: Callable[[RecordedEvent], None] = _ignore_event) -> None:
+    def __init__(self, bus: Bus, note: Callable[[RecordedEvent], None] = lambda recorded: None) -> None:
         self.started = 0
         self.ended: Counter[str] = Counter()
         self.published: Counter[str] = Counter()

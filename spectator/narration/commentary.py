@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 import struct
@@ -212,6 +213,18 @@ def _wav(form: bytes, samples: bytes) -> Wav:
     head = struct.pack("<4sI4s4sI", b"RIFF", 20 + 16 + len(samples), b"WAVE", b"fmt ", 16)
     audio = head + form[:16] + struct.pack("<4sI", b"data", len(samples)) + samples
     return Wav(audio, len(samples) / block / rate, not any(samples))
+
+
+async def clip_of(raw: bytes, encode: Encoder, program: str) -> Speech | SpeechFailure:
+    """Return the clip of a WAV that ``program`` wrote."""
+    try:
+        wav = repair_wav(raw)
+    except ValueError as error:
+        return SpeechFailure("garbage", f"{program} wrote {error}")
+    if wav.silent:
+        return SpeechFailure("garbage", f"{program} wrote silence")
+    audio, mime = await asyncio.to_thread(encode, wav.audio)
+    return Speech(audio, mime, wav.duration_s)
 
 
 def best_encoder() -> Encoder:

@@ -13,7 +13,7 @@ from typing import Final
 
 from spectator.child_program import ChildProgram
 from spectator.clock import Clock
-from spectator.narration.commentary import Encoder, Speaker, Speech, SpeechFailure, best_encoder, repair_wav
+from spectator.narration.commentary import Encoder, Speaker, Speech, SpeechFailure, best_encoder, clip_of
 
 PACKAGE: Final = "hibari"
 """The import name; the distribution is ``hibari-tts``."""
@@ -163,14 +163,7 @@ class NeuralVoice:
         raw = await self._process.sound(text, self._speaker)
         if isinstance(raw, SpeechFailure):
             return raw
-        try:
-            wav = repair_wav(raw)
-        except ValueError as error:
-            return SpeechFailure("garbage", f"the neural voice wrote {error}")
-        if wav.silent:
-            return SpeechFailure("garbage", "the neural voice wrote silence")
-        audio, mime = await asyncio.to_thread(self._encode, wav.audio)
-        return Speech(audio, mime, wav.duration_s)
+        return await clip_of(raw, self._encode, "the neural voice")
 
     async def aclose(self) -> None:
         """Stop the process."""

@@ -18,36 +18,22 @@ from spectator.narration.commentary import (
     SpeechFailure,
     Voice,
     best_encoder,
-    repair_wav,
+    clip_of,
 )
 from spectator.narration.neural import NO_MODEL
 
 
-class BrowserVoice:
-    """Leaves speaking to each viewer's browser, which has the text."""
+class NoVoice:
+    """Makes no clips: each viewer's browser speaks, or there are captions only."""
 
-    name = "browser"
-    fingerprint = "browser"
     costs_money = False
+
+    def __init__(self, name: Literal["browser", "silent"]) -> None:
+        self.name = self.fingerprint = name
 
     async def speak(self, text: str) -> SpeechFailure:
         """Return a failure: there is no clip."""
-        return SpeechFailure("client_speaks")
-
-    async def aclose(self) -> None:
-        """Do nothing."""
-
-
-class SilentVoice:
-    """Speaks nothing; there are captions only."""
-
-    name = "silent"
-    fingerprint = "silent"
-    costs_money = False
-
-    async def speak(self, text: str) -> SpeechFailure:
-        """Return a failure: there is no clip."""
-        return SpeechFailure("silent")
+        return SpeechFailure("client_speaks" if self.name == "browser" else "silent")
 
     async def aclose(self) -> None:
         """Do nothing."""
@@ -114,14 +100,7 @@ class EspeakVoice:
                 )
             except OSError as error:
                 return SpeechFailure("unavailable", f"{PROGRAM} could not be started: {error.strerror}")
-            try:
-                wav = repair_wav(raw)
-            except ValueError as error:
-                return SpeechFailure("garbage", f"{PROGRAM} wrote {error}")
-            if wav.silent:
-                return SpeechFailure("garbage", f"{PROGRAM} wrote silence")
-            audio, mime = await asyncio.to_thread(self._encode, wav.audio)
-            return Speech(audio, mime, wav.duration_s)
+            return await clip_of(raw, self._encode, PROGRAM)
 
     async def aclose(self) -> None:
         """Do nothing: no process outlives its line."""
@@ -197,22 +176,22 @@ def choose_voices(
         neural: Makes the neural voice of a speaker; ``None`` if its model is not installed.
     """
     if name == "silent":
-        return Chosen([SilentVoice()])
+        return Chosen([NoVoice("silent")])
     if name == "browser":
-        return Chosen([BrowserVoice()])
+        return Chosen([NoVoice("browser")])
     lead, analyst = (_local(name, neural, espeak, speaker) for speaker in ("lead", "analyst"))
     if name == "neural" and neural is None:
-        return Chosen([BrowserVoice()], NO_MODEL)
+        return Chosen([NoVoice("browser")], NO_MODEL)
     if name == "espeak" and not lead:
-        return Chosen([BrowserVoice()], NO_PROGRAM)
+        return Chosen([NoVoice("browser")], NO_PROGRAM)
     if name in ("neural", "espeak"):
         return Chosen(lead, answering=analyst)
     packed = find_spec("httpx") is not None and find_spec("mutagen") is not None
     if cartesia is not None and packed:
         return Chosen([cartesia(), *lead], answering=analyst or _local("auto", neural, espeak, "analyst"))
     if name == "cartesia":
-        return Chosen([BrowserVoice()], NO_KEY if cartesia is None else NO_PACKAGES)
-    return Chosen(lead or [BrowserVoice()], answering=analyst)
+        return Chosen([NoVoice("browser")], NO_KEY if cartesia is None else NO_PACKAGES)
+    return Chosen(lead or [NoVoice("browser")], answering=analyst)
 
 
 def _local(

@@ -152,11 +152,7 @@ def server_of(app: FastAPI, settings: Settings) -> Server:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Open a listening socket; its connections time out if peers do not read.
-
-    Raises:
-        ConfigurationError: The address is not available.
-    """
+    """Open a listening socket; its connections time out if peers do not read."""
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
         family, kind, _, _, address = min(found, key=lambda one: one[0] is not socket.AF_INET)

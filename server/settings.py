@@ -383,9 +383,6 @@ def read_environment(**given: str | None) -> Settings:
 
     Args:
         given: Overrides by setting, such as from a command line; ``None`` means not given.
-
-    Raises:
-        ConfigurationError: See :meth:`Settings.from_environ`.
     """
     overrides = {f"{PREFIX}{name.upper()}": text for name, text in given.items() if text is not None}
     return Settings.from_environ({**os.environ, **overrides})

@@ -41,11 +41,7 @@ class ReadingProcess:
         return self._program.process_id
 
     async def read(self, wanted: PieceRequest) -> Piece:
-        """Read a piece.
-
-        Raises:
-            JournalError: The record cannot be read.
-        """
+        """Read a piece."""
         try:
             head, body = await self._program.ask(asdict(wanted))
         except OSError as error:

@@ -95,11 +95,7 @@ class Exhibition:
                 logger.warning("no exhibition match for the next %g s: %s", AGAIN_S, error)
 
     async def look(self) -> None:
-        """Start a match if none runs, make way for waiting clients, or remove old matches.
-
-        Raises:
-            SpectatorError: A match cannot start, or an earlier one cannot be removed.
-        """
+        """Start a match if none runs, make way for waiting clients, or remove old matches."""
         if self._queue.waiting:
             await self.make_way()
         is_on = any(one.plan.run_id == EXHIBITION for one in self._supervisor.running())

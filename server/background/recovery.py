@@ -122,11 +122,7 @@ class Takeover:
         self._heartbeats = LivenessCheck()
 
     async def claim(self, episode_id: str) -> EpisodeSummary | None:
-        """Take the lease of an episode, if a slot is free and no other server holds it.
-
-        Raises:
-            JournalError: The database cannot be reached now.
-        """
+        """Take the lease of an episode, if a slot is free and no other server holds it."""
         if self._supervisor.free_slots == 0 or self._supervisor.live(episode_id) is not None:
             return None
         self._claimed.add(episode_id)
@@ -140,11 +136,7 @@ class Takeover:
         return None
 
     async def release(self, episode_id: str) -> None:
-        """Release the lease of an episode.
-
-        Raises:
-            JournalError: The database cannot be reached now.
-        """
+        """Release the lease of an episode."""
         await self._ownership.release(episode_id)
         self._claimed.discard(episode_id)
 
@@ -158,7 +150,6 @@ class Takeover:
 
         Raises:
             EpisodeBusy: This server is shutting down.
-            JournalError: The start cannot be recorded, or the database cannot be reached.
         """
         self._handovers += 1
         try:
@@ -206,11 +197,7 @@ class Takeover:
                 logger.warning("cannot take over episodes of other servers: %s", error)
 
     async def look(self) -> None:
-        """Send a heartbeat, and release the leases of dead servers.
-
-        Raises:
-            JournalError: The database cannot be reached now.
-        """
+        """Send a heartbeat, and release the leases of dead servers."""
         rebuilt = sum(self._supervisor.live(one) is None for one in self._claimed)
         room = max(0, self._supervisor.free_slots - rebuilt)  # how many more episodes can run here
         handing = self._handovers > 0 or bool(self._handed_over)
@@ -223,11 +210,7 @@ class Takeover:
         await self._commands.tidy()
 
     async def take_over(self, recovery: Recovery) -> None:
-        """Resume episodes without an owner, as far as slots are free.
-
-        Raises:
-            JournalError: The database cannot be reached now.
-        """
+        """Resume episodes without an owner, as far as slots are free."""
         for episode_id in tuple(self._handed_over):
             await self._hand_over_lease(episode_id)
         if not recovery.over:
@@ -289,11 +272,7 @@ class CommandPoller:
                 logger.warning("cannot poll for commands of other servers: %s", error)
 
     async def look(self) -> None:
-        """Start to carry out waiting commands.
-
-        Raises:
-            JournalError: The database cannot be reached now.
-        """
+        """Start to carry out waiting commands."""
         waiting = sorted(await self._commands.take(), key=lambda one: one.episode_id)
         for episode_id, group in groupby(waiting, key=lambda one: one.episode_id):
             if episode_id not in self._at_work:

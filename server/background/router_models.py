@@ -90,9 +90,6 @@ class RouterModels:
 def models_in(body: bytes) -> tuple[RouterModel, ...]:
     """Return the chat models in a router's list, by name; other members are skipped.
 
-    Raises:
-        ValueError: It is not a list of models.
-
     >>> models_in(b'{"data": [{"id": "b/two"}, {"id": "a/one", "providers": [{"supports_tools": true}]}, 7]}')
     (RouterModel(id='a/one', tools=True, context=0), RouterModel(id='b/two', tools=False, context=0))
     """

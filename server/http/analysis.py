@@ -49,7 +49,6 @@ class DecisionReader:
 
         Raises:
             InvalidRequest: It was played in another version of its world.
-            JournalError: The record cannot be read.
         """
         key = summary.episode_id, summary.epoch
         if (kept := self._kept.get(key)) is not None:

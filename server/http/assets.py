@@ -294,11 +294,7 @@ class Panels:
         return None if known is None else f"panels/{world}/{known.digest}"
 
     def picture(self, world: str) -> str:
-        """Return the relative path of the module that draws a tile's picture.
-
-        Raises:
-            HTTPException: The world has none.
-        """
+        """Return the relative path of the module that draws a tile's picture."""
         known = self._of(world) if world in world_names() else None
         if known is None or not (known.root / "tile.js").is_file():
             raise HTTPException(404)
@@ -312,11 +308,7 @@ class Panels:
         return ["panel.js", *(() if "panel.js" in known.joined else modules_of(known.root, "panel.js"))]
 
     def file(self, world: str, version: str, name: str, headers: Headers) -> Response:
-        """Return one file of a panel.
-
-        Raises:
-            HTTPException: There is no file of this name and version.
-        """
+        """Return one file of a panel."""
         known = self._of(world) if world in world_names() else None
         if known is None or known.digest != version or not PANEL_FILE.fullmatch(name):
             raise HTTPException(404)

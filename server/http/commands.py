@@ -157,7 +157,6 @@ async def run_command(
 
     Raises:
         Refused: The other server rejected it, or did not answer in time.
-        SpectatorError: Raised by ``handle``.
     """
     others = services.commands
     if others is None or episode_id is None:

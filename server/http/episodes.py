@@ -246,11 +246,7 @@ async def export_events(
 
 
 async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
-    """Return the journal's summary of an episode.
-
-    Raises:
-        EpisodeNotFound: There is no such episode.
-    """
+    """Return the journal's summary of an episode."""
     summary = await services.public_views.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
     if summary is None:
         raise EpisodeNotFound(episode_id[:64])

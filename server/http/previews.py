@@ -58,9 +58,6 @@ def public_root(request: Request) -> str:
 
     If the request's host belongs to an allowed origin, such as a Space's, that origin is used: a proxy may
     have terminated TLS.
-
-    Raises:
-        InvalidRequest: The header ``Host`` is invalid.
     """
     host = request.url.netloc
     if not HOST.fullmatch(host):
@@ -104,22 +101,12 @@ class EpisodePreview:
 
 
 async def preview_of(services: Services, episode_id: str) -> EpisodePreview:
-    """Return the current preview of an episode.
-
-    Raises:
-        EpisodeNotFound: There is no such episode.
-        JournalError: Its record cannot be read.
-    """
+    """Return the current preview of an episode."""
     return read_preview(services, episode_id, *await state_of(services, episode_id))
 
 
 async def state_of(services: Services, episode_id: str) -> tuple[Mapping[str, Any], int]:
-    """Return an episode's current state for viewers, and the number of its last event.
-
-    Raises:
-        EpisodeNotFound: There is no such episode.
-        JournalError: Its record cannot be read.
-    """
+    """Return an episode's current state for viewers, and the number of its last event."""
     live = services.supervisor.live(episode_id)
     if live is not None and live.head_seq:
         await live.open()
@@ -267,21 +254,11 @@ class Cards:
         self._can_write: bool | None = None
 
     async def of(self, glance: EpisodePreview) -> bytes:
-        """Return the card as a PNG.
-
-        Raises:
-            NoFont: There is no font.
-            CannotDraw: Drawing failed.
-        """
+        """Return the card as a PNG."""
         return await self._pictures.of((glance.episode_id, glance.head_seq), partial(self._drawn, glance))
 
     async def require_font(self) -> None:
-        """Check once that there is a font; without one pictures lack their text.
-
-        Raises:
-            NoFont: There is no font.
-            CannotDraw: Drawing failed.
-        """
+        """Check once that there is a font; without one pictures lack their text."""
         if self._can_write is None:
             written = await draw(whole_svg(text_svg(4, 40, 30, "Aa", INK), 64, 64))
             self._can_write = written != await draw(whole_svg("", 64, 64))
@@ -294,11 +271,7 @@ class Cards:
 
 
 async def draw(svg: str) -> bytes:
-    """Draw SVG as a PNG in a separate process.
-
-    Raises:
-        CannotDraw: It failed, or took longer than :data:`LONGEST_S`.
-    """
+    """Draw SVG as a PNG in a separate process."""
     return await output_of(Path(__file__).with_name("drawing.py"), svg.encode(), LONGEST_S)
 
 
@@ -430,11 +403,8 @@ class MomentClips:
         """Return the clip: an animated WebP, or a PNG.
 
         Raises:
-            EpisodeNotFound: There is no such episode.
             NoClips: Its world has no scenes.
             NothingToDraw: No scene has happened yet.
-            NoFont: There is no font.
-            CannotDraw: Drawing failed.
         """
         summary = await summary_of(services, wanted.episode_id)
         world = load_world(summary.environment) if summary.environment in world_names() else None

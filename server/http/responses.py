@@ -242,9 +242,6 @@ async def reading(services: Services, request: Request) -> AsyncIterator[AsyncEx
     """Hold a place for reading, before anything is looked up.
 
     It is released at the end of the ``with`` block, or of the :func:`download` that takes it over.
-
-    Raises:
-        Refused: No place became free in time.
     """
     async with AsyncExitStack() as held:
         await held.enter_async_context(services.budget.hold(Held.READS, request))
@@ -279,9 +276,6 @@ async def download_in_process(
     """Stream an ended record unchanged, read by the reading process if long.
 
     Nothing in it may be derived, withheld or masked.
-
-    Raises:
-        JournalError: The record cannot be read.
     """
     turn = services.budget.reading_turn
     async with turn():

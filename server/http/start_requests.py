@@ -309,11 +309,7 @@ class ForkEpisode(Body):
 
 
 def wanted_fork(sent: dict[str, Any]) -> tuple[ForkRequest, ForkEpisode]:
-    """Parse a fork request; return it with its fields.
-
-    Raises:
-        InvalidRequest: Names every invalid field.
-    """
+    """Parse a fork request; return it with its fields."""
     reading = read_fields(ForkEpisode, sent)
     wrong, fields = list(reading.wrong), reading.fields
     named = {field.field for field in wrong}
@@ -340,11 +336,7 @@ async def wanted_episode(
     own: VisitorModels,
     plan: Callable[[EpisodeRequest, LoadWorld], EpisodePlan],
 ) -> tuple[EpisodePlan, StartEpisode]:
-    """Parse a start request; return its plan and its fields.
-
-    Raises:
-        InvalidRequest: Names every invalid field.
-    """
+    """Parse a start request; return its plan and its fields."""
     reading = read_fields(StartEpisode, sent)
     wrong = list(reading.wrong)
     fields = reading.fields

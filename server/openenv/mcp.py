@@ -70,11 +70,7 @@ class RpcCall:
 
 
 def read_call(value: Any) -> RpcCall:
-    """Parse a request.
-
-    Raises:
-        RpcError: It is invalid.
-    """
+    """Parse a request."""
     if not isinstance(value, dict):
         raise RpcError(INVALID_REQUEST, "a request is one JSON object; batches are not supported")
     method, params, call_id = value.get("method"), value.get("params"), value.get("id")
@@ -115,9 +111,6 @@ def episode_asked(params: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the episode parameters in ``initialize``, if any.
 
     They are in ``_meta`` under :data:`EPISODE`.
-
-    Raises:
-        RpcError: They are not an object.
     """
     meta = params.get("_meta")
     asked = meta.get(EPISODE) if isinstance(meta, Mapping) else None
@@ -181,11 +174,7 @@ async def answer(value: Any, wire: WireWorld, borrow: Borrow) -> str | None:
 
 
 async def perform(call: RpcCall, wire: WireWorld, borrow: Borrow) -> str:
-    """Run a call; returns its result as JSON.
-
-    Raises:
-        RpcError: The call failed.
-    """
+    """Run a call; returns its result as JSON."""
     asked: Mapping[str, Any] | None = None
     if call.method == "initialize":
         asked = episode_asked(call.params)
@@ -234,11 +223,7 @@ async def _use_tool(params: Mapping[str, Any], session: Session) -> str:
 
 
 def reset_request(params: Mapping[str, Any]) -> ResetRequest:
-    """Parse the parameters of an episode.
-
-    Raises:
-        RpcError: A parameter is invalid.
-    """
+    """Parse the parameters of an episode."""
     try:
         return ResetRequest.model_validate(params)
     except ValidationError as error:

@@ -67,7 +67,6 @@ class PooledEnvironment:
 
         Raises:
             InvalidRequest: A parameter is invalid; the current episode continues.
-            EpisodeError: The world failed.
         """
         async with self._turn:
             answer = await self.session.reset(asked)
@@ -92,7 +91,6 @@ class PooledEnvironment:
 
         Raises:
             NoEpisode: There is no episode.
-            EpisodeError: The world failed.
         """
         task = asyncio.get_running_loop().create_task(self._step(said, step_id))
         self._stepping.add(task)
@@ -137,11 +135,7 @@ class PooledEnvironment:
 
 
 def read_reset(env_id: str, sent: dict[str, Any]) -> ResetRequest:
-    """Parse ``{"env_param", "seed"}``.
-
-    Raises:
-        InvalidRequest: Names every invalid field.
-    """
+    """Parse ``{"env_param", "seed"}``."""
     options = sent.get("env_param") or {}
     if not isinstance(options, dict):
         raise InvalidRequest([FieldError("env_param", "must be an object of the world's options")])
@@ -156,11 +150,7 @@ def read_reset(env_id: str, sent: dict[str, Any]) -> ResetRequest:
 
 
 async def read_step(request: Request) -> tuple[str, str | None]:
-    """Parse the action and the step's id.
-
-    Raises:
-        InvalidRequest: Names the invalid field.
-    """
+    """Parse the action and the step's id."""
     sent = await read_object(request)
     action, step_id = sent.get("action"), sent.get("step_id")
     if not isinstance(action, str) or len(action) > MAX_ACTION:

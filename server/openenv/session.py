@@ -191,19 +191,11 @@ class Session:
         return self.kept and not self._calls and self._clock.monotonic() - self._used_at > self._limits.idle_s
 
     async def build(self) -> None:
-        """Construct the environment.
-
-        Raises:
-            EnvironmentFault: It cannot be constructed.
-        """
+        """Construct the environment."""
         await self._run(self._limits.reset_s, _nothing)
 
     async def read(self, text: str | None, reading: Callable[[str | None], _Result]) -> _Result:
-        """Return ``reading(text)``, run on the environment's thread if the text is large.
-
-        Raises:
-            WireError: The text is invalid.
-        """
+        """Return ``reading(text)``, run on the environment's thread if the text is large."""
         if text is None or len(text) <= LARGE:
             return reading(text)
         return await self._run(self._limits.step_s, lambda agent: reading(text))

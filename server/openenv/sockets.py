@@ -87,11 +87,7 @@ class Ended(Exception):
 
 
 async def answer_frame(text: str | None, session: Session) -> str:
-    """Answer an OpenEnv message.
-
-    Raises:
-        Ended: The client closes the conversation.
-    """
+    """Answer an OpenEnv message."""
     try:
         match await session.read(text, messages.read_message):
             case messages.ResetMessage(data=request):

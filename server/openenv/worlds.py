@@ -225,11 +225,7 @@ def _when(profile: Profile) -> str:
 
 
 def encode_observation(observation: Observation, shown: Mapping[str, Any]) -> str:
-    """Encode an observation as the ``data`` of an answer.
-
-    Raises:
-        EnvironmentFault: It is not finite JSON, or too long.
-    """
+    """Encode an observation as the ``data`` of an answer."""
     metadata = dict(observation.metadata)
     data: dict[str, Any] = {
         "observation": {**shown, "metadata": metadata},
@@ -241,11 +237,7 @@ def encode_observation(observation: Observation, shown: Mapping[str, Any]) -> st
 
 
 def encode_answer(data: Mapping[str, Any]) -> str:
-    """Encode strict JSON, at most as long as the longest message.
-
-    Raises:
-        EnvironmentFault: It is not finite JSON, or too long.
-    """
+    """Encode strict JSON, at most as long as the longest message."""
     try:
         encoded = strict_json(data)
     except (RecursionError, TypeError, ValueError) as error:

@@ -210,10 +210,6 @@ class Budget:
 
         Args:
             whose: An address; the operator is not counted.
-
-        Raises:
-            Refused: There were too many recently.
-            JournalError: The database cannot count it now.
         """
         if self.shared is None or whose == OPERATOR:
             yield
@@ -223,11 +219,7 @@ class Budget:
 
     @asynccontextmanager
     async def hold(self, what: Held, connection: HTTPConnection) -> AsyncIterator[None]:
-        """Hold a place for ``what`` during the ``with``, after waiting for a turn.
-
-        Raises:
-            Refused: No place became free in time.
-        """
+        """Hold a place for ``what`` during the ``with``, after waiting for a turn."""
         if self._guard.is_operator(connection):
             yield
             return
@@ -327,12 +319,7 @@ class Budget:
             self.recorded.charge(address, size)
 
     async def require_model_budget(self) -> None:
-        """Check that an episode with a model may start.
-
-        Raises:
-            Refused: Today's model budget is spent.
-            JournalError: Several servers share it, and the database cannot be reached now.
-        """
+        """Check that an episode with a model may start."""
         refusal = await self.ledger.reserve()
         if refusal is not None:
             wait_s = round(self.ledger.until_tomorrow_s()) + 1
@@ -390,11 +377,7 @@ class ClientAccount:
                 yield
 
     def require_compute(self) -> None:
-        """Check that an environment of this client may compute.
-
-        Raises:
-            Refused: Its environments used up their time recently.
-        """
+        """Check that an environment of this client may compute."""
         if self.address is not None and (wait_s := self.budget.compute.wait_s(self.address)) > 0:
             what = "seconds of computing by the environments of this address"
             raise self.budget.too_often("openenv_compute_s_per_minute", wait_s, what)

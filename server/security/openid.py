@@ -182,11 +182,7 @@ class SignIn:
         self._client: Any = None
 
     async def begin(self, request: Request, session: VisitorSession) -> Response:
-        """Redirect a visitor to the provider.
-
-        Raises:
-            Refused: The provider cannot be reached.
-        """
+        """Redirect a visitor to the provider."""
         client = await self._opened()
         request.scope["session"] = session.flow
         try:

@@ -43,11 +43,7 @@ class Guard:
         self._failures = RateLimit(10, 60.0, clock)
 
     def is_operator(self, connection: HTTPConnection) -> bool:
-        """Whether the request carries the operator's token.
-
-        Raises:
-            Refused: It carries a wrong token.
-        """
+        """Whether the request carries the operator's token."""
         if self._token is None or _bearer(connection) is None:
             return False
         if self.holds_token(connection):
@@ -226,11 +222,7 @@ class SeatKeys:
         return f"{actor}.{self.digest(episode_id, actor)}"
 
     def digest(self, episode_id: str, text: str) -> str:
-        """Return a keyed digest of ``text`` in an episode; it does not reveal the text.
-
-        Raises:
-            OSError: The file with the secret cannot be written.
-        """
+        """Return a keyed digest of ``text`` in an episode; it does not reveal the text."""
         if self._secret is None:
             self._secret = _secret_in(self._file)
         digest = hmac.digest(self._secret, f"{episode_id}\n{text}".encode(), hashlib.sha256)
@@ -314,11 +306,7 @@ class StarterRegistry:
         self._digests.pop(episode_id, None)
 
     async def started(self, episode_id: str, address: str) -> bool:
-        """Whether ``address`` is stored as the one that started an episode.
-
-        Raises:
-            JournalError: The database cannot be read now.
-        """
+        """Whether ``address`` is stored as the one that started an episode."""
         kept = self._digests.get(episode_id)
         if self._shared is not None:
             kept = await self._shared.starter(episode_id)

@@ -195,11 +195,7 @@ class ConcurrencyLimit:
 
     @asynccontextmanager
     async def hold(self, address: str) -> AsyncIterator[None]:
-        """Hold a place while the ``with`` block runs.
-
-        Raises:
-            NoFreePlace: No place became free in time, or too many wait already.
-        """
+        """Hold a place while the ``with`` block runs."""
         if not self._is_free(address):
             await self._wait(address)
         else:

@@ -116,10 +116,6 @@ class SharedRates:
 
         Args:
             what: The action, the prefix of its settings' names.
-
-        Raises:
-            Refused: There were too many recently.
-            JournalError: The database cannot be reached now.
         """
         of_one = BeginLimit(getattr(self._settings, f"{what}_per_minute"), 60.0)
         of_all = BeginLimit(getattr(self._settings, f"{what}_per_hour"), 3600.0)

@@ -56,11 +56,7 @@ class MessageReader:
         return self._parsing is None and not self._parts
 
     def feed(self, data: bytes) -> Iterator[tuple[Opcode, bytes]]:
-        """Yield the messages and control frames that ``data`` completes.
-
-        Raises:
-            Unreadable: The bytes are invalid.
-        """
+        """Yield the messages and control frames that ``data`` completes."""
         self._buffer += data
         try:
             while self._buffer:

@@ -79,13 +79,7 @@ class ThoughtReceiver:
         self._part = -1
 
     def take(self, fields: Any) -> None:
-        """Add the fields of a ``thought`` frame; a part after a lost one is ignored.
-
-        Raises:
-            KeyError: A field is missing.
-            TypeError: A field has the wrong type.
-            ValueError: A field has an invalid value.
-        """
+        """Add the fields of a ``thought`` frame; a part after a lost one is ignored."""
         actor, turn, part = str(fields["actor"]), int(fields["turn"]), int(fields["part"])
         elapsed_s, thought, answer = float(fields["elapsed_s"]), str(fields["thought"]), str(fields["answer"])
         whole, done = bool(fields["whole"]), bool(fields["done"])
@@ -181,9 +175,6 @@ class FollowedEpisodes:
         """Follow an episode from now on, unless it has ended or is suspended.
 
         If it is followed already, this only extends that by :data:`KEPT_S`.
-
-        Raises:
-            JournalError: Its record cannot be read.
         """
         if (followed := self._followed.get(episode_id)) is not None:
             followed.wanted_s = self._clock.monotonic()
@@ -207,9 +198,6 @@ class FollowedEpisodes:
         """Advance a followed episode to an event that a viewer saw at another server.
 
         Returns immediately if it has reached that event, or is not followed.
-
-        Raises:
-            JournalError: Its record cannot be read.
         """
         view = self._followed.get(episode_id)
         if view is not None and 0 < view.head_seq < seen_seq:
@@ -255,11 +243,7 @@ class FollowedEpisodes:
             self._looking = None
 
     async def look(self) -> None:
-        """Show what was recorded since the last poll.
-
-        Raises:
-            JournalError: The journal cannot be read now.
-        """
+        """Show what was recorded since the last poll."""
         self._looked_s = self._clock.monotonic()
         asked = tuple(self._followed.items())  # others may be added while the journal answers
         heads = await self._journal.heads([episode_id for episode_id, _ in asked])
@@ -389,11 +373,7 @@ class RemoteEpisodes:
             self._wake.clear()
 
     async def look(self) -> None:
-        """Query the journal once.
-
-        Raises:
-            JournalError: The journal cannot be read now.
-        """
+        """Query the journal once."""
         before = self._listed
         self._listed = {one.episode_id: one for one in await self._journal.held_elsewhere()}
         self._attempted.clear()

@@ -47,12 +47,7 @@ class RunBoard(PolledBoard):
         return super().idle and not self.views
 
     async def tail(self) -> RunTail:
-        """Return the run's record, polled recently.
-
-        Raises:
-            RunNotFound: It is gone, or of another version.
-            JournalError: It is still empty, or cannot be read.
-        """
+        """Return the run's record, polled recently."""
         await self.look()
         if self._tail is None or "problem" in self.picture:
             self._tail = await self._records.tail(self.name)
@@ -116,10 +111,6 @@ class RunBoards:
 
         Args:
             calls: Whether to read its model calls, for tokens, versions and cost.
-
-        Raises:
-            RunNotFound: There is no such run, or it is of another version.
-            JournalError: It cannot be read.
         """
         board = self._boards.get(name)
         if board is None:
@@ -144,12 +135,7 @@ class RunBoards:
         return None if board is None else board.views.get(episode_id)
 
     async def in_folder(self, name: str) -> bool:
-        """Whether a run is stored in a folder, not in a database.
-
-        Raises:
-            RunNotFound: It is gone, or of another version.
-            JournalError: It cannot be read.
-        """
+        """Whether a run is stored in a folder, not in a database."""
         return (await self.records.tail(name)).run_id is None
 
     async def is_played(self, episode_id: str) -> bool:
@@ -231,7 +217,6 @@ class GroupBoards:
 
         Raises:
             RunNotFound: There is no such group.
-            JournalError: The record of the named run cannot be read.
         """
         names = await self._runs.records.names()
         searched = names[:SEARCHED] if run is None else [run] if run in names else []

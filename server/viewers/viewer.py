@@ -208,11 +208,7 @@ class InboundMessages:
         self._bucket = TokenBucket(MESSAGES_PER_S, MESSAGE_BURST, clock)
 
     def handle(self, text: str, viewer: Viewer) -> None:
-        """Handle a message of ``viewer``.
-
-        Raises:
-            ProtocolError: The message is invalid, or there are too many.
-        """
+        """Handle a message of ``viewer``."""
         self._spend(1.0)
         message = wire.parse_message(text)
         if isinstance(message, Ping):

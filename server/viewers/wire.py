@@ -201,11 +201,7 @@ def framed(payload: bytes, *, opcode: int = 0x1) -> bytes:
 
 
 def parse_message(text: str) -> Ping | Position:
-    """Parse a viewer's message.
-
-    Raises:
-        ProtocolError: It is neither a ping nor a request to resume.
-    """
+    """Parse a viewer's message."""
     try:
         message = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:

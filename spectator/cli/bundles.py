@@ -77,11 +77,7 @@ def verify_bundle(
 
 
 def check_bundle(bundle: Path, sample: int | None, max_gb: float) -> tuple[BundleManifest, Verdict]:
-    """Check a bundle, and show a progress bar.
-
-    Raises:
-        ClickException: It is not a bundle, or its files differ from its manifest.
-    """
+    """Check a bundle, and show a progress bar."""
     from spectator.clock import SystemClock
     from spectator.evaluation.bundles import verification
     from spectator.evaluation.bundles.bundle import WrongFiles, opened
@@ -109,11 +105,7 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
 
 
 def reject(wrong: Sequence[str]) -> NoReturn:
-    """Print what is not as claimed.
-
-    Raises:
-        ClickException: Always.
-    """
+    """Print what is not as claimed."""
     for message in wrong[:MOST_SHOWN]:
         click.echo(message, err=True)
     if len(wrong) > MOST_SHOWN:

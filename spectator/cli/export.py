@@ -66,11 +66,7 @@ def format_options(command: Command) -> Command:
 
 
 def check_out(form: ExportFormat, out: Path) -> None:
-    """Check that ``--out`` fits the format.
-
-    Raises:
-        UsageError: It does not fit.
-    """
+    """Check that ``--out`` fits the format."""
     try:
         form.check(out)
     except ConfigurationError as error:

@@ -207,9 +207,6 @@ async def play_folder(
     Args:
         workers: Worker processes; 0 plays in this one.
         begin: Called once, after the first look at what remains.
-
-    Raises:
-        SpectatorError: It cannot be played.
     """
     from spectator.clock import SystemClock
     from spectator.rollouts.fleet import SPARE_FACTOR, opened_run, play_run
@@ -260,11 +257,7 @@ async def play_as_worker(folder: Path, concurrency: int, name: str) -> int:
 async def play_runs(
     url: str, concurrency: int, find: Callable[[Worker], Awaitable[Sequence[FleetRow]]]
 ) -> int:
-    """Play runs in a database, one after another; returns the exit code.
-
-    Raises:
-        SpectatorError: One cannot be played here.
-    """
+    """Play runs in a database, one after another; returns the exit code."""
     async with _worker_at(url, concurrency) as worker:
         codes = [0]
         for row in await find(worker):
@@ -339,11 +332,7 @@ def handler_of(plan: FleetPlan, folder: Path) -> EpisodeHandler:
 
 
 def sink_of(plan: FleetPlan) -> MakeSink | None:
-    """Import the sink of a run; ``None`` if it has none.
-
-    Raises:
-        ConfigurationError: It cannot be imported.
-    """
+    """Import the sink of a run; ``None`` if it has none."""
     from spectator.rollouts.sinks import import_sink
 
     return import_sink(plan.sink) if plan.sink else None

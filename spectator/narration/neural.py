@@ -55,11 +55,7 @@ def model_folder() -> Path | None:
 
 
 def checked_model(folder: Path) -> Path:
-    """Check the digests of all model files; return the path of the model.
-
-    Raises:
-        WrongModel: A file is missing or differs; the message names it.
-    """
+    """Check the digests of all model files; return the path of the model."""
     for name, digest in DIGESTS.items():
         try:
             found = hashlib.sha256((folder / name).read_bytes()).hexdigest()

@@ -34,21 +34,8 @@ THINKING_S: Final = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.
 """Upper bounds of the buckets for decisions: scripted captains take under a millisecond, models seconds."""
 
 WORKING_S: Final = (
-    0.0001,
-    0.00025,
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.5,
-    1.0,
-    5.0,
-    30.0,
-)
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0,
+)  # fmt: skip
 """Upper bounds of the buckets for everything else."""
 
 

@@ -27,7 +27,7 @@ from spectator.evaluation.bundles.board import (
     verified_results,
 )
 from spectator.evaluation.figures import measures_of
-from spectator.evaluation.standings import CaptainStanding, Sums, Unranked
+from spectator.evaluation.standings import CaptainStanding, Unranked
 from spectator.events import FailedDecisions
 
 from ..security import faults
@@ -243,43 +243,38 @@ async def board_of(
 
 
 def _row(standing: CaptainStanding, services: Services) -> BoardRow:
-    sums, share, edge = standing.sums, standing.share, standing.edge
+    sums, share, edge, mask = standing.sums, standing.share, standing.edge, services.operator_orders.mask.text
+    same = (
+        "source", "episodes", "mirrored", "unfinished", "unreached", "own_share", "repeats", "wins", "ties",
+        "losses",
+    )  # fmt: skip
     return BoardRow(
         **{**standing.place._asdict(), "options": json.loads(standing.place.options)},
+        **{name: getattr(sums, name) for name in same},
         captain=standing.captain,
         fingerprint=standing.entrant.fingerprint,
-        models=[services.operator_orders.mask.text(model) for model in sums.models],
-        label=services.operator_orders.mask.text(sums.label),
-        source=sums.source,
-        episodes=sums.episodes,
-        mirrored=sums.mirrored,
-        unfinished=sums.unfinished,
-        unreached=sums.unreached,
-        own_share=sums.own_share,
+        models=[mask(model) for model in sums.models],
+        label=mask(sums.label),
         ranked=standing.unranked is None,
         unranked=standing.unranked,
-        repeats=sums.repeats,
-        wins=sums.wins,
-        ties=sums.ties,
-        losses=sums.losses,
-        share=None if share is None else BoardShare(value=share.value, low=share.low, high=share.high),
-        edge=None
-        if edge is None
-        else BoardEdge(value=edge.value, low=edge.low, high=edge.high, seeds=edge.n),
+        share=None if share is None else BoardShare.model_validate(share, from_attributes=True),
+        edge=edge and BoardEdge(value=edge.value, low=edge.low, high=edge.high, seeds=edge.n),
         measures={
             name: BoardMeasure(mean=mean.value, error=mean.error, episodes=mean.n)
             for name, mean in sums.means.items()
             if name != OUTCOME
         },
-        against=[_against(name, one, services) for name, one in standing.against],
+        against=[
+            BoardOpponent(
+                opponent=name,
+                label=mask(services.scorekeeper.standings.label(name)),
+                wins=one.wins, ties=one.ties, losses=one.losses,
+            )
+            for name, one in standing.against
+        ],
         recent=[episode_id for _, episode_id in reversed(sums.recent)],
         last_ended_at=sums.last,
-    )
-
-
-def _against(name: str, sums: Sums, services: Services) -> BoardOpponent:
-    label = services.operator_orders.mask.text(services.scorekeeper.standings.label(name))
-    return BoardOpponent(opponent=name, label=label, wins=sums.wins, ties=sums.ties, losses=sums.losses)
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

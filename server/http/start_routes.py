@@ -110,10 +110,7 @@ async def catalog(services: ServicesDep) -> Catalog:
 def _catalog_world(world: World) -> CatalogWorld:
     captain, opponent = load_world(world.name).pairings()[0]
     return CatalogWorld(
-        name=world.name,
-        version=world.version,
-        title=world.title,
-        summary=world.summary,
+        **{name: getattr(world, name) for name in ("name", "version", "title", "summary", "profile")},
         actors=list(world.actors),
         options=world.options_type.model_json_schema(),
         captains=[_catalog_preset(preset) for preset in world.captains.values()],
@@ -122,26 +119,13 @@ def _catalog_world(world: World) -> CatalogWorld:
         default_opponent=world.default_opponent if world.opponents else None,
         suggested_captain=captain,
         suggested_opponent=opponent,
-        packs=[
-            CatalogPack(
-                name=pack.name, version=pack.version, summary=pack.summary, options=dict(pack.options)
-            )
-            for pack in world.packs.values()
-        ],
-        profile=world.profile,
+        packs=[CatalogPack.model_validate(pack, from_attributes=True) for pack in world.packs.values()],
     )
 
 
 def _catalog_preset(preset: Preset) -> CatalogPreset:
-    return CatalogPreset(
-        name=preset.name,
-        label=preset.label,
-        summary=preset.summary,
-        source=preset.source,
-        available=preset.missing is None,
-        missing=preset.missing,
-        costs_money=preset.costs_money,
-    )
+    fields = {name: getattr(preset, name) for name in CatalogPreset.model_fields if name != "available"}
+    return CatalogPreset(**fields, available=preset.missing is None)
 
 
 logger = logging.getLogger(__name__)

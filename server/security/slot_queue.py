@@ -51,6 +51,7 @@ class QueuePosition:
 
     Args:
         place: 1 is next; ``None`` if the queue is full.
+        waiting: Number of waiting clients.
         ticket: Keeps the place for :data:`KEPT_S`; ``None`` for clients that do not wait.
         within_s: Seconds within which that place gets a slot, if episodes give way.
     """

@@ -8,13 +8,6 @@ from .fast_path import choose_protocols, choose_sends, stop_listening
 from .keepalive import Keepalive, TransportPorts
 
 __all__ = [
-    "EventStream",
-    "Keepalive",
-    "TransportPorts",
-    "abort_of",
-    "choose_protocols",
-    "choose_sends",
-    "protocol_of",
-    "serve_viewer",
-    "stop_listening",
-]
+    "EventStream", "Keepalive", "TransportPorts", "abort_of", "choose_protocols", "choose_sends",
+    "protocol_of", "serve_viewer", "stop_listening",
+]  # fmt: skip

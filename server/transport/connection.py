@@ -130,22 +130,9 @@ class ViewerConnection(asyncio.Protocol):
     """
 
     __slots__ = (
-        "_answered",
-        "_closed",
-        "_drained",
-        "_feed",
-        "_group",
-        "_messages",
-        "_others",
-        "_pings",
-        "_ports",
-        "_reader",
-        "_task",
-        "_transport",
-        "_viewer",
-        "_writable",
-        "write",
-    )
+        "_answered", "_closed", "_drained", "_feed", "_group", "_messages", "_others", "_pings", "_ports",
+        "_reader", "_task", "_transport", "_viewer", "_writable", "write",
+    )  # fmt: skip
 
     def __init__(
         self, ports: TransportPorts, transport: asyncio.Transport, others: set[asyncio.Protocol]

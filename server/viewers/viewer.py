@@ -62,19 +62,9 @@ class Viewer:
     """
 
     __slots__ = (
-        "_asked",
-        "_backlog",
-        "_backlog_bytes",
-        "_evicted",
-        "_transport",
-        "backlog_size",
-        "caught_up",
-        "descriptor",
-        "over",
-        "position",
-        "sync_group",
-        "write",
-    )
+        "_asked", "_backlog", "_backlog_bytes", "_evicted", "_transport", "backlog_size", "caught_up",
+        "descriptor", "over", "position", "sync_group", "write",
+    )  # fmt: skip
 
     def __init__(self, transport: ViewerTransport, backlog_bytes: int) -> None:
         self.position = 0

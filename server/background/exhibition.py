@@ -102,7 +102,9 @@ class Exhibition:
         now = self._clock.monotonic()
         if self._was_on and not is_on:
             self._not_before = now + REST_S
-            await self._clear()
+            ended = await self._journal.episodes(EpisodeFilter(run_id=EXHIBITION, ended=True, limit=1000))
+            for summary in ended[KEPT:]:
+                await self._journal.remove(summary.episode_id)
         elif now >= self._not_before and self._is_wanted(now):
             await self._begin()
             is_on = True
@@ -125,9 +127,3 @@ class Exhibition:
                for seat in (plan.captain, plan.opponent)):  # fmt: skip
             raise SpectatorError(f"no two captains of {self._environment} can play free of charge")
         await self._supervisor.start(replace(plan, run_id=EXHIBITION))
-
-    async def _clear(self) -> None:
-        """Remove all but the newest ended matches."""
-        ended = await self._journal.episodes(EpisodeFilter(run_id=EXHIBITION, ended=True, limit=1000))
-        for summary in ended[KEPT:]:
-            await self._journal.remove(summary.episode_id)

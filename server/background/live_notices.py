@@ -164,7 +164,9 @@ class LiveNotices:
                 self.elsewhere.note(str(fields["s"]), viewers)
             elif (view := self._followed.live(str(fields["e"]))) is not None:
                 if "trouble" in fields:
-                    view.show_trouble(_trouble_of(fields["trouble"]))
+                    sent = fields["trouble"]
+                    since = None if sent is None else datetime.fromisoformat(sent["since"])
+                    view.show_trouble(None if since is None else JournalTrouble(str(sent["message"]), since))
                 else:
                     self._followed.thoughts_of(view).take(fields["thought"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -212,12 +214,6 @@ class LiveNotices:
     def _notice(self, **fields: Any) -> str:
         text = json.dumps({"s": self._name, **fields}, ensure_ascii=False, separators=(",", ":"))
         return text.encode("utf-8", "replace").decode()
-
-
-def _trouble_of(sent: Any) -> JournalTrouble | None:
-    if sent is None:
-        return None
-    return JournalTrouble(str(sent["message"]), datetime.fromisoformat(sent["since"]))
 
 
 def open_notices(

@@ -6,7 +6,6 @@ Routes ``/api/episodes/{id}/alternatives``, ``/api/reliability`` and its page.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -20,7 +19,7 @@ from starlette.responses import Response
 from spectator.catalog import load_world, world_names
 from spectator.episodes.alternatives import AnalysisDiverged, AnalysisRequest, DecisionsOnRecord
 from spectator.errors import ConfigurationError, FieldError, InvalidRequest
-from spectator.evaluation.intervals import EVEN, PromisedTenth, Reliability, reliability_of
+from spectator.evaluation.intervals import EVEN, Reliability, reliability_of
 from spectator.journal.contract import EpisodeSummary
 
 from ..background.child_processes import Key
@@ -264,20 +263,16 @@ def _world(name: str, found: Reliability) -> WorldReliability:
         title=title,
         matches=found.matches,
         brier=found.brier,
-        tenths=_bins(found.tenths()),
+        tenths=[
+            ReliabilityBin(
+                low=one.low,
+                reported=one.count,
+                matches=one.matches,
+                promised=one.promised,
+                happened=one.happened and one.happened.value,
+                happened_low=one.happened and max(0.0, one.happened.low),
+                happened_high=one.happened and min(1.0, one.happened.high),
+            )
+            for one in found.tenths()
+        ],
     )
-
-
-def _bins(tenths: Sequence[PromisedTenth]) -> list[ReliabilityBin]:
-    return [
-        ReliabilityBin(
-            low=one.low,
-            reported=one.count,
-            matches=one.matches,
-            promised=one.promised,
-            happened=None if one.happened is None else one.happened.value,
-            happened_low=None if one.happened is None else max(0.0, one.happened.low),
-            happened_high=None if one.happened is None else min(1.0, one.happened.high),
-        )
-        for one in tenths
-    ]

@@ -87,11 +87,20 @@ class Rights:
     @classmethod
     def from_json(cls, sent: Mapping[str, Any]) -> Self:
         """Decode the rights that another server sent."""
-        return cls(sent["whose"], partial(_raise_reported, sent["spending"]))
+
+        def spend() -> None:
+            if sent["spending"] is not None:
+                raise problem_from_json(sent["spending"])
+
+        return cls(sent["whose"], spend)
 
     def to_json(self) -> dict[str, Any]:
         """Encode the rights as JSON."""
-        return {"whose": self.whose, "spending": _refusal(self.spend)}
+        try:
+            self.spend()
+        except Refused as refused:
+            return {"whose": self.whose, "spending": problem_to_json(refused)}
+        return {"whose": self.whose, "spending": None}
 
     async def need(self, plan: EpisodePlan, services: Services) -> None:
         """Check that the client may play this world with these options and captains.
@@ -105,20 +114,6 @@ class Rights:
         if costs_operator(plan.captain) or costs_operator(plan.opponent):
             self.spend()
             await services.budget.require_model_budget()
-
-
-def _refusal(need: Callable[[], object]) -> dict[str, Any] | None:
-    """Return a check's rejection as JSON; ``None`` if it passes."""
-    try:
-        need()
-    except Refused as refused:
-        return problem_to_json(refused)
-    return None
-
-
-def _raise_reported(sent: Mapping[str, Any] | None) -> None:
-    if sent is not None:
-        raise problem_from_json(sent)
 
 
 LOOK_S: Final = 0.1

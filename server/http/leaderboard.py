@@ -44,20 +44,12 @@ def unusual_options(environment: str, options: Mapping[str, Any]) -> list[str]:
     >>> unusual_options("counting", {"turns": 7, "payload_bytes": 0})
     ['turns 7']
     """
-    usual = _usual(environment)
-    return [f"{name} {_said(value)}" for name, value in options.items() if usual.get(name) != value]
-
-
-def _usual(environment: str) -> dict[str, Any]:
-    """Return a world's default options; empty if the world is not installed."""
     try:
-        return load_world(environment).options_type().model_dump(mode="json")
-    except (ConfigurationError, InvalidRequest, ValidationError):
-        return {}
-
-
-def _said(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        usual = load_world(environment).options_type().model_dump(mode="json")
+    except (ConfigurationError, InvalidRequest, ValidationError):  # the world is not installed
+        usual = {}
+    changed = {name: value for name, value in options.items() if usual.get(name) != value}
+    return [f"{name} {str(one).lower() if isinstance(one, bool) else one}" for name, one in changed.items()]
 
 
 def results_shown(

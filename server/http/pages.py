@@ -21,7 +21,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from spectator import __version__
 from spectator.catalog import load_world, world_names
-from spectator.environments.world import World
 from spectator.episodes.plan import EpisodePlan
 from spectator.errors import EpisodeNotFound, JournalError
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary
@@ -30,7 +29,7 @@ from spectator.text import clean_text
 from ..security.faults import http_problem
 from ..services import Services, services_of
 from ..viewers.wire import EPISODE_ID
-from .assets import Panels, folder, sheet_paths
+from .assets import folder, sheet_paths
 from .previews import headline_now, public_root
 
 
@@ -285,21 +284,19 @@ def install_error_pages(app: FastAPI, templates: Templates) -> None:
             return await http_problem(request, error)
         path = clean_text(request.url.path, 200)
         message = f"There is no page at {path}. The lobby lists live and earlier episodes."
-        page = _error_page(request, "Page not found", message)
-        return await run_in_threadpool(templates.render, "error.html", page, status=page.status)
+        return await run_in_threadpool(error_page, request, templates, "Page not found", message, 404)
 
     app.add_exception_handler(HTTPStatus.NOT_FOUND, not_found)  # type: ignore[arg-type]
 
 
-def _error_page(request: Request, title: str, message: str) -> ErrorPage:
-    """Return the page for ``?ep=&seq=``, if valid.
-
-    A Space passes only the query to the lobby in its frame.
-    """
+def error_page(request: Request, templates: Templates, title: str, message: str, status: int) -> Response:
+    """Return a page that says what went wrong, and what to do now."""
     path = request.url.path.removeprefix(request.scope.get("root_path", ""))
     root = "../" * (path.count("/") - 1) or "./"
-    static = f"{root}{static_path(request)}"
-    return ErrorPage(root=root, static=static, title=title, status=HTTPStatus.NOT_FOUND, message=message)
+    page = ErrorPage(
+        root=root, static=f"{root}{static_path(request)}", title=title, status=status, message=message
+    )
+    return templates.render("error.html", page, status=status)
 
 
 def _script_page(
@@ -327,7 +324,11 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
             accepted = request.headers.get("accept", "")
             if "json" in accepted and "text/html" not in accepted:
                 raise EpisodeNotFound(episode_id[:64])
-            return await run_in_threadpool(_not_found, request, templates, episode_id)
+            message = (
+                f"This server has no episode {clean_text(episode_id, 64)}. It may have been played on "
+                "another server, or the link is incomplete. The lobby lists live and earlier episodes."
+            )
+            return await run_in_threadpool(error_page, request, templates, "Episode not found", message, 404)
         preview, events = _preview_of(summary, who_played(summary, services)), summary.head_seq
     mask = services.operator_orders.mask.text
     preview = replace(
@@ -356,6 +357,7 @@ def _watch_page(
 ) -> Response:
     name, home = preview.environment, public_root(request)
     world = load_world(name) if name in world_names() else None
+    path = None if world is None else request.app.state.panels.path(world.name)
     page = WatchPage(
         root="../",
         static=f"../{static_path(request)}",
@@ -363,7 +365,7 @@ def _watch_page(
         episode_id=episode_id,
         preview=preview,
         first=first,
-        panel=_panel(request, world),
+        panel=path and f"../{path}",
         beats=json.dumps({} if world is None else dict(world.beats)),
         chapters=json.dumps({} if world is None else dict(world.chapters)),
         running=running,
@@ -396,15 +398,6 @@ def _preview_of(summary: EpisodeSummary, who: str) -> Preview:
     )
 
 
-def _not_found(request: Request, templates: Templates, episode_id: str) -> Response:
-    message = (
-        f"This server has no episode {clean_text(episode_id, 64)}. It may have been played on "
-        "another server, or the link is incomplete. The lobby lists live and earlier episodes."
-    )
-    page = _error_page(request, "Episode not found", message)
-    return templates.render("error.html", page, status=page.status)
-
-
 def _deep_link(query: Mapping[str, str]) -> str | None:
     """Return the page for ``?ep=&seq=``: a Space passes only the query to the lobby in its frame."""
     episode_id, seq = query.get("ep", ""), query.get("seq", "")
@@ -412,9 +405,3 @@ def _deep_link(query: Mapping[str, str]) -> str | None:
         return None
     place = f"?{urlencode({'seq': seq})}" if SEQ.fullmatch(seq) else ""
     return f"./watch/{quote(episode_id)}{place}"
-
-
-def _panel(request: Request, world: World | None) -> str | None:
-    panels: Panels = request.app.state.panels
-    path = None if world is None else panels.path(world.name)
-    return None if path is None else f"../{path}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from math import floor
 from typing import Final
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
@@ -16,7 +15,7 @@ from ..security.faults import Refused, documented, problem, too_many
 from ..security.openid import CALLBACK, FAILED, FORGOTTEN, NO_SIGN_IN, SignIn
 from ..security.requests import address_of
 from ..services import Services, ServicesDep
-from .pages import ErrorPage, Templates, static_path
+from .pages import Templates, error_page
 
 START: Final = "/sign-in"
 
@@ -158,14 +157,7 @@ def _was_signed_in(request: Request, services: Services) -> bool:
 async def _refusal(request: Request, templates: Templates, refused: Refused) -> Response:
     if "text/html" not in request.headers.get("accept", ""):
         return problem(refused.kind, refused.detail, instance=request.url.path, headers=refused.headers)
-    root = "../" * (urlsplit(str(request.url)).path.count("/") - 1) or "./"
-    page = ErrorPage(
-        root=root,
-        static=f"{root}{static_path(request)}",
-        title=refused.kind.title,
-        status=refused.kind.status,
-        message=refused.detail,
-    )
-    answer = await run_in_threadpool(templates.render, "error.html", page, status=page.status)
+    kind = refused.kind
+    answer = await run_in_threadpool(error_page, request, templates, kind.title, refused.detail, kind.status)
     answer.headers["Cache-Control"] = "no-store"
     return answer

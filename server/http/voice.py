@@ -151,7 +151,16 @@ def voice_page(templates: Templates) -> APIRouter:
             root="./",
             static=f"./{static_path(request)}",
             title="Voice · Spectator",
-            voices=[_voice_row(name, speaker) for name, speaker in narration.voices_that_speak()],
+            voices=[
+                VoiceRow(
+                    f"{NAMES.get(name, name)}, {speaker}",
+                    [
+                        VoiceSample(text, f"voice/{name}/{speaker}/{number}")
+                        for number, text in enumerate(SAMPLES[speaker])
+                    ],
+                )
+                for name, speaker in narration.voices_that_speak()
+            ],
             fault=narration.state.fault or "",
         )
         return await run_in_threadpool(templates.render, "voice.html", page)
@@ -176,10 +185,3 @@ def voice_page(templates: Templates) -> APIRouter:
         return FileResponse(path, media_type=clip.mime, headers={"Cache-Control": "public, max-age=3600"})
 
     return pages
-
-
-def _voice_row(voice: str, speaker: Speaker) -> VoiceRow:
-    samples = [
-        VoiceSample(text, f"voice/{voice}/{speaker}/{number}") for number, text in enumerate(SAMPLES[speaker])
-    ]
-    return VoiceRow(f"{NAMES.get(voice, voice)}, {speaker}", samples)

@@ -192,7 +192,7 @@ class Session:
 
     async def build(self) -> None:
         """Construct the environment."""
-        await self._run(self._limits.reset_s, _nothing)
+        await self._run(self._limits.reset_s, lambda agent: None)  # constructs it
 
     async def read(self, text: str | None, reading: Callable[[str | None], _Result]) -> _Result:
         """Return ``reading(text)``, run on the environment's thread if the text is large."""
@@ -270,7 +270,7 @@ class Session:
         Raises:
             NoEpisode: There is no episode.
         """
-        return await self._run(self._limits.step_s, _state)
+        return await self._run(self._limits.step_s, lambda agent: encode_answer(agent.state))
 
     async def begin(self) -> None:
         """Begin an episode with default parameters, if there is none."""
@@ -349,10 +349,6 @@ class Session:
         return EnvironmentFault(f"the environment failed: {type(error).__name__}")
 
 
-def _nothing(agent: SingleAgent) -> None:
-    """Do nothing; the call constructs the environment."""
-
-
 def _reset(agent: SingleAgent, request: ResetRequest, place: Mapping[str, Any] | None) -> _Played:
     observation = agent.reset(
         request.seed,
@@ -389,10 +385,6 @@ def _played(agent: SingleAgent, observation: Observation) -> _Played:
         agent.abandon()
         raise
     return _Played(answer, agent.take_recorded() if agent.tells or observation.done else NO_TURNS)
-
-
-def _state(agent: SingleAgent) -> str:
-    return encode_answer(agent.state)
 
 
 def _begin(agent: SingleAgent) -> None:

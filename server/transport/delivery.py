@@ -293,12 +293,9 @@ async def _finish(send: Send, close: Close) -> None:
 
 async def _send_frames(send: Send, frames: Sequence[Frame]) -> None:
     for batch in wire.batches(frames):
-        await _write(send, "".join(map(_event_of, batch.frames)))
-
-
-def _event_of(frame: Frame) -> str:
-    mark = "" if frame.seq is None else f"id: {frame.epoch}:{frame.seq}\n"
-    return f"{mark}data: {frame.text}\n\n"
+        marks = ("" if one.seq is None else f"id: {one.epoch}:{one.seq}\n" for one in batch.frames)
+        shown = zip(marks, batch.frames, strict=True)
+        await _write(send, "".join(f"{mark}data: {one.text}\n\n" for mark, one in shown))
 
 
 async def _write(send: Send, text: str) -> None:

@@ -12,10 +12,9 @@ import contextlib
 import signal
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Final
+from typing import Final
 
 from fastapi import FastAPI
-from fastapi.openapi.utils import get_openapi
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -50,8 +49,7 @@ from .http.seats import Act
 from .http.start_requests import ForkEpisode, StartEpisode
 from .openenv import register_openenv
 from .process import Server, configure_logging, listen, raise_open_files, server_of
-from .security.bodies import Body
-from .security.faults import Problem, install_faults
+from .security.faults import describe, install_faults
 from .security.middleware import Admission, HeadRequests, RequestShield, SecurityHeaders
 from .security.requests import ForwardedAddress
 from .services import Services
@@ -123,7 +121,7 @@ def create_app(settings: Settings) -> FastAPI:
     install_error_pages(app, templates)
     mount_assets(app, join=settings.join_assets)
     openenv = register_openenv(app, settings)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    describe(app, StartEpisode, ForkEpisode, ChooseEpisode, ChoosePace, Act, ChooseName, GiveNote)
     app.router.routes.append(Route(OPENAPI_URL, _openapi_route(app), include_in_schema=False))
     return app
 
@@ -142,29 +140,6 @@ def _openapi_route(app: FastAPI) -> Callable[[Request], Awaitable[Response]]:
         return Response(await asyncio.shield(encoded), media_type="application/json")
 
     return answer
-
-
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document, with models that FastAPI does not see."""
-    if app.openapi_schema is None:
-        document = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        models: tuple[type[Problem | Body], ...] = (
-            Problem,
-            StartEpisode,
-            ForkEpisode,
-            ChooseEpisode,
-            ChoosePace,
-            Act,
-            ChooseName,
-            GiveNote,
-        )
-        for model in models:
-            schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
-            schemas.update(schema.pop("$defs", {}))
-            schemas[model.__name__] = schema
-        app.openapi_schema = document
-    return app.openapi_schema
 
 
 def build_server(settings: Settings) -> Server:

@@ -39,8 +39,6 @@ class Finding:
 
     Args:
         verdict: ``ok``, ``warning`` if it works but should be changed, or ``failed``.
-        name: What was checked.
-        detail: What was found and, if it is not ok, what to do.
 
     >>> print(Finding("warning", "HTTPS", "the address is plain HTTP; put a proxy with TLS in front"))
     warning  HTTPS: the address is plain HTTP; put a proxy with TLS in front
@@ -87,7 +85,6 @@ async def inside_checks() -> AsyncIterator[Finding]:
 
 
 def _caps(settings: Settings) -> Finding:
-    """Check that the cost caps limit every model that can be called."""
     try:
         unpriced = unpriced_captains(load_captains(settings.captains_file), settings.variables)
     except SpectatorError as error:
@@ -186,8 +183,6 @@ class OutsideChecks:
     """Checks one server from outside.
 
     Args:
-        url: The server's address.
-        token: Its operator's token, if known.
         transport: Transport of requests; the network if omitted.
     """
 

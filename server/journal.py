@@ -11,7 +11,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Protocol
 
 from prometheus_client import Histogram
 
@@ -35,14 +34,6 @@ from spectator.runs.run_records import RunRecords
 from .settings import Settings
 
 
-class NoteRecorded(Protocol):
-    """Called with the size of what was recorded."""
-
-    def __call__(self, episode_id: str, size: int, *, ended: bool) -> None:
-        """Note ``size`` characters of an episode, and whether it has ended."""
-        ...
-
-
 class TimedJournal(SqlJournal):
     """A journal that observes the duration of successful commits."""
 
@@ -54,8 +45,8 @@ class TimedJournal(SqlJournal):
     commit: Histogram | None = None
     """Histogram of commit durations in seconds; set after opening."""
 
-    recorded: NoteRecorded | None = None
-    """Called with the size recorded of each episode, if it is limited."""
+    recorded: Callable[[str, int, bool], None] | None = None
+    """Called with an episode, the characters recorded of it, and whether it ended, if that is limited."""
 
     traced: Callable[[Sequence[RecordedEvent], Attachments | None], None] | None = None
     """Called with recorded events, if traces are enabled."""
@@ -84,7 +75,7 @@ class TimedJournal(SqlJournal):
         else:
             self.unended[episode_id] += size
         if self.recorded is not None:
-            self.recorded(episode_id, size, ended=ended)
+            self.recorded(episode_id, size, ended)
 
     async def unstage(self, episode_id: str) -> None:
         """See :meth:`SqlJournal.unstage`."""

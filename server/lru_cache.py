@@ -10,11 +10,7 @@ _Value = TypeVar("_Value")
 
 
 class LruCache(Generic[_Key, _Value]):
-    """A cache of at most ``most`` values by key.
-
-    Args:
-        most: Largest number of values.
-    """
+    """A cache of at most ``most`` values by key."""
 
     def __init__(self, most: int) -> None:
         self._most = most

@@ -130,13 +130,13 @@ class Server(uvicorn.Server):
 
 def server_of(app: FastAPI, settings: Settings) -> Server:
     """Return a server for ``app``, not yet started."""
-    protocols = choose_protocols()
+    http, ws = choose_protocols()
     config = uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=protocols.http,
-        ws=protocols.ws,
+        http=http,
+        ws=ws,
         ws_max_size=BODY_BYTES,
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
@@ -152,11 +152,7 @@ def server_of(app: FastAPI, settings: Settings) -> Server:
 
 
 def listen(settings: Settings) -> socket.socket:
-    """Open a listening socket; its connections time out if peers do not read.
-
-    Raises:
-        ConfigurationError: The address is not available.
-    """
+    """Open a listening socket; its connections time out if peers do not read."""
     try:
         found = socket.getaddrinfo(settings.host, settings.port, type=socket.SOCK_STREAM)
         family, kind, _, _, address = min(found, key=lambda one: one[0] is not socket.AF_INET)

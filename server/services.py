@@ -46,49 +46,15 @@ class Services:
     """Everything that routes and WebSocket handlers work with.
 
     Args:
-        settings: The server's settings.
-        clock: Source of time.
         journal: All recorded events, including those under embargo; routes read ``public_views`` instead.
-        reading_process: Reads long records in a separate process.
-        alternatives_process: Evaluates alternatives to recorded decisions in a separate process.
         commands: Commands that servers on one journal exchange; ``None`` if this server is alone.
         takeover: Resumes episodes of servers that are gone; ``None`` if this server is alone.
         episode_views: Reads the journal with the patches and commentary that viewers see.
         public_views: Reads ``episode_views`` without what is under embargo.
         public_journal: Reads the journal itself without what is under embargo.
-        bus: The event bus, with the starts and ends of episodes.
-        supervisor: Runs the episodes.
-        suspended_episodes: Resumes episodes that were suspended.
-        readiness: Reports whether recovery is done and episodes can start.
-        audience: The connected viewers.
-        feeds: Finds what a viewer's feed shows.
-        transport: What viewer connections need.
-        guard: Decides who may do what.
-        budget: Limits of costly requests.
-        slot_queue: The queue of clients that wait for an episode slot.
-        public_offer: The worlds and options that clients may choose.
-        operator_orders: The operator's orders: paused starts and hidden names.
-        seat_keys: Keys of the seats that people play.
-        visitor_sessions: Sessions of visitors who signed in.
         sign_in: Signs visitors in with OpenID; ``None`` if not configured.
-        router_models: Models that visitors can bring with their own key.
         starters: Who started which episode, kept across restarts; ``None`` unless the profile is public.
-        deletions: Deletes single episodes.
-        notes: Notes of people on episodes.
-        exhibition: Plays episodes while the server is idle.
-        loop_lag: Measures how late the event loop is.
-        unfinished_quota: Keeps unfinished episodes within their share of the disk.
-        snapshots: Final snapshots of recorded episodes.
-        wall: Running episodes, as tiles.
         remote_episodes: Episodes that other servers play; ``None`` if this server is alone.
-        run_boards: Boards of the runs that are watched here.
-        group_boards: Boards of the groups of sibling episodes that are watched here.
-        cast: The worlds and the captains that can play in them.
-        model_ledger: Spending on models and its caps.
-        narration: Makes spoken commentary.
-        scorekeeper: Keeps the standings.
-        housekeeper: Keeps the journal within its limits.
-        timings: Histograms of durations.
     """
 
     settings: Settings

@@ -34,21 +34,8 @@ THINKING_S: Final = (0.001, 0.01, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.
 """Upper bounds of the buckets for decisions: scripted captains take under a millisecond, models seconds."""
 
 WORKING_S: Final = (
-    0.0001,
-    0.00025,
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.5,
-    1.0,
-    5.0,
-    30.0,
-)
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0,
+)  # fmt: skip
 """Upper bounds of the buckets for everything else."""
 
 
@@ -90,12 +77,7 @@ MINUTE: Final = round(60 / EVERY_S)
 
 
 class LoopLag:
-    """Measures by how much the event loop delays a periodic sleep.
-
-    Args:
-        clock: Sleeps, and measures time.
-        histogram: Observes each lag in seconds.
-    """
+    """Measures by how much the event loop delays a periodic sleep."""
 
     def __init__(self, clock: Clock, histogram: Histogram) -> None:
         self._clock = clock
@@ -132,12 +114,7 @@ LEAVE_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """The export of traces.
-
-    Args:
-        tracer: Makes the spans.
-        provider: Sends them.
-    """
+    """The export of traces."""
 
     tracer: EpisodeTracer
     provider: TracerProvider
@@ -173,7 +150,6 @@ def open_tracing(
     """Open the export of traces; ``None`` if disabled, without importing its packages.
 
     Args:
-        settings: Whether and how to export.
         exporter: Makes the exporter of spans; OTLP over HTTP if omitted.
 
     Raises:

@@ -47,7 +47,6 @@ class EpisodeTracer:
     """Makes spans from recorded events.
 
     Args:
-        tracer: Receives the spans.
         content: Whether spans of model calls include prompts and replies.
     """
 
@@ -58,14 +57,13 @@ class EpisodeTracer:
         self._captains: dict[str, Mapping[str, Any]] = {}
 
     def note(self, events: Sequence[RecordedEvent], attachments: Attachments | None = None) -> None:
-        """Make spans from the events of one commit.
-
-        Args:
-            events: Events of one or several episodes.
-            attachments: The model calls of their decisions.
-        """
+        """Make spans from the events of one commit."""
         calls = iter(attachments.calls if attachments is not None else ())
-        took = {(one.episode_id, one.event.turn): _took(one) for one in events if one.type == "step.taken"}
+        took = {
+            (one.episode_id, one.event.turn): _ns(one.event.data.get("duration_s", 0.0))
+            for one in events
+            if one.type == "step.taken"
+        }
         for recorded in events:
             behind = next(calls, ()) if recorded.type in CALLS_BEHIND else ()
             self._note(recorded, behind, took.get((recorded.episode_id, recorded.event.turn), 0))
@@ -78,7 +76,8 @@ class EpisodeTracer:
         self._open.clear()
 
     def _note(self, recorded: RecordedEvent, behind: Sequence[ModelCall], took_ns: int) -> None:
-        event, at = recorded.event, _nanoseconds(recorded.event.at)
+        event = recorded.event
+        at = round(datetime.fromisoformat(event.at).timestamp() * 1000) * 1_000_000
         episode = self._open.get(event.episode_id) or self._begin(recorded, at)
         data = event.data
         if event.type == "decision.made":
@@ -226,14 +225,6 @@ def _fail(span: Span, kind: str) -> None:
 
 def _ns(seconds: float) -> int:
     return round(seconds * 1e9)
-
-
-def _nanoseconds(timestamp: str) -> int:
-    return round(datetime.fromisoformat(timestamp).timestamp() * 1000) * 1_000_000
-
-
-def _took(recorded: RecordedEvent) -> int:
-    return _ns(recorded.event.data.get("duration_s", 0.0))
 
 
 def _times(calls: Sequence[ModelCall], began: int, until: int) -> Iterator[tuple[int, int]]:

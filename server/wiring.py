@@ -1,17 +1,14 @@
 """Build the services of a server, and close them in reverse order.
 
-Three stages: ``open_playing`` (journal, supervisor, recovery), ``open_viewing`` (feeds, boards, wall) and
-``open_services``. Only ``app`` imports this module.
+Only ``app`` imports this module.
 """
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import secrets
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
 from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
@@ -55,7 +52,7 @@ from .background.narration import open_narration
 from .background.recovery import CommandPoller, Readiness, Takeover
 from .background.router_models import RouterModels
 from .http.command_handlers import carry_out
-from .journal import JoinedJournal, journal_url, open_journal
+from .journal import journal_url, open_journal
 from .security.budget import Budget
 from .security.masking import OperatorOrders
 from .security.openid import SignIn, VisitorSessions
@@ -78,90 +75,208 @@ STATES_BYTES: Final = 64_000_000
 """Largest size of the file with states of long records; the file may be deleted at any time."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlayingServices:
-    """The services that play, record and broadcast episodes.
-
-    See :class:`.services.Services`.
-    """
-
-    clock: Clock
-    cast: Cast
-    model_ledger: SpendLedger
-    journal: JoinedJournal
-    tasks: asyncio.TaskGroup
-    timings: Timings
-    bus: EpisodeSignals
-    supervisor: Supervisor
-    readiness: Readiness
-    audience: Audience
-    operator_orders: OperatorOrders
-    commands: Commands | None
-    takeover: Takeover | None
-    shared: SharedSpending | None
-
-
 @asynccontextmanager
-async def open_playing(settings: Settings) -> AsyncIterator[PlayingServices]:
-    """Open the journal and find unfinished episodes; close all in reverse order."""
+async def open_services(settings: Settings) -> AsyncIterator[Services]:
+    """Build the services; close them in reverse order.
+
+    Raises:
+        ConfigurationError: The default world does not exist, the captains file is invalid, or another
+            process writes the journal.
+        JournalError: The journal cannot be opened.
+    """
     clock = SystemClock()
     cast = await _loaded_cast(settings, clock)
     async with AsyncExitStack() as stack:
         journal = await open_journal(settings, clock)
         stack.push_async_callback(journal.aclose)
+        shared = journal.ownership  # None unless several servers share the journal
         journal.states = StateFile(settings.data_dir / STATES_FILE, STATES_BYTES)
-        shared_runs = None if journal.ownership is None else journal
-        journal.runs = RunRecords(settings.runs_dir, shared_runs)
+        journal.runs = RunRecords(settings.runs_dir, None if shared is None else journal)
         stack.push_async_callback(journal.runs.aclose)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
+
+        def start(name: str, work: Coroutine[Any, Any, None]) -> None:
+            """Start background work, which is cancelled with ``stack``."""
+            stack.callback(tasks.create_task(work, name=name).cancel)
+
         timings = Timings()
         journal.commit = timings.commit
         if (tracing := open_tracing(settings)) is not None:
             journal.traced = tracing.tracer.note
             stack.push_async_callback(tracing.aclose)
         signals = EpisodeSignals(MemoryBus(), timings.note)
-        shared = journal.ownership
         spending = None if shared is None else SharedSpending(settings, clock, journal)
         ledger = settings.ledger(clock) if spending is None else spending.ledger
         if spending is not None:
             stack.push_async_callback(spending.give_back)
-            start_background(
-                {f"cap of {at}": part.keep_up() for at, part in enumerate(spending.parts)}, stack, tasks
-            )
+            for part in spending.parts:
+                start("daily cap", part.keep_up())
         supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, ledger)
         stack.push_async_callback(supervisor.suspend)
         commands = None if shared is None else Commands(journal, shared.name)
         takeover = None
         if shared is not None and commands is not None:
             takeover = Takeover(shared, commands, journal, supervisor, clock)
-        readiness = await _readiness(journal, clock, supervisor, signals, ledger, takeover)
+        recovery = Recovery(
+            journal, clock, supervisor, played_on=lambda episode: signals.wake(), shared=takeover
+        )
+        await recovery.find()
+
+        async def count_spending() -> None:
+            await ledger.begin_shared(await spent_on(journal, ledger.today))
+
+        readiness = Readiness(recovery, count_spending, clock)
         if takeover is not None:
-            work = {
-                "heartbeats": takeover.send_heartbeats(),
-                "takeover": takeover.play_on(readiness.recovery),
-            }
-            start_background(work, stack, tasks)
+            start("heartbeats", takeover.send_heartbeats())
+            start("takeover", takeover.play_on(recovery))
         tasks.create_task(readiness.run(), name="readiness")
         stack.push_async_callback(readiness.aclose)
+
         orders = OperatorOrders(settings.data_dir)
-        audience = _audience(settings, tasks, clock, timings, orders)
+        audience = Audience(
+            tasks=tasks,
+            clock=clock,
+            limits=AudienceLimits(
+                settings.max_viewers, settings.max_viewers_per_address, settings.viewer_backlog_bytes
+            ),
+            broadcaster=Broadcaster(choose_sends()),
+            observe=timings.publish.observe,
+            names=orders,
+        )
         stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
-        yield PlayingServices(
-            clock, cast, ledger, journal, tasks, timings, signals, supervisor, readiness, audience, orders,
-            commands, takeover, spending,
-        )  # fmt: skip
+        guard = Guard(settings, clock)
+        seat_keys = await _seat_keys(settings, commands)
+        budget = Budget(settings, clock, guard, ledger, orders, playing=lambda: bool(supervisor.showing()))
+        if spending is not None:
+            budget.characters = spending.characters
+            budget.shared = SharedRates(settings, clock, spending.reservations, seat_keys, budget.too_often)
+        if settings.recorded_mb_per_hour:
+            journal.recorded = budget.note_recorded
+        queue = SlotQueue(
+            supervisor,
+            QueueLimits(settings.max_waiting, settings.max_waiting_per_address, settings.slot_hold_s),
+            budget.starters,
+            clock,
+        )
+        signals.on_finish(queue.look)
+        starters = None
+        if settings.profile == "public":  # only the starters of episodes may control them
+            starters = await asyncio.to_thread(StarterRegistry, settings.data_dir, seat_keys, commands)
+            signals.on_end(starters.forget)
+        scorekeeper = Scorekeeper(journal, FigureStore(settings.data_dir / FIGURES_FILE))
+        signals.on_end(scorekeeper.note_ended)
+        narration = open_narration(settings, clock, budget.characters, orders)
+        stack.push_async_callback(narration.aclose)
+        loop_lag = LoopLag(clock, timings.loop_lag)
+        keepalive = Keepalive(clock)
+        keep = Keep(settings.keep_episodes, settings.keep_days, settings.keep_mb)
+        housekeeper = Housekeeper(journal, keep, clock)
+        unfinished = UnfinishedQuota(journal, settings.keep_mb, supervisor, clock)
+        environment = settings.environment if settings.exhibition else None
+        exhibition = Exhibition(environment, supervisor, journal, queue, orders, readiness.over.is_set, clock)
+        start("scorekeeper", scorekeeper.run())
+        start("narration", narration.attend(signals, supervisor, audience))
+        start("keepalive", keepalive.run())
+        start("housekeeping", housekeeper.run(readiness.over))
+        start("unfinished quota", unfinished.run())
+        start("loop lag", loop_lag.run())
+        start("queue for slots", queue.run())
+        start("exhibition", exhibition.run())
+        provider = settings.openid_provider
+        visitors = VisitorSessions(
+            clock, secure=provider is not None and provider.public_url.startswith("https:")
+        )
+        stack.callback(visitors.end_all)
+        reading = ReadingProcess(journal_url(settings), journal)
+        stack.push_async_callback(reading.aclose)
+        alternatives = AlternativesProcess(clock)
+        stack.push_async_callback(alternatives.aclose)
 
-
-def start_background(
-    work: Mapping[str, Coroutine[Any, Any, None]], stack: AsyncExitStack, tasks: asyncio.TaskGroup
-) -> None:
-    """Start coroutines by task name; they are cancelled with ``stack``."""
-    for name, coroutine in work.items():
-        stack.callback(tasks.create_task(coroutine, name=name).cancel)
+        views = ViewReader(journal, cast.load, states=journal.states, turn=budget.reading_turn)
+        stack.push_async_callback(views.aclose)
+        long_records = LongRecordScanner(journal, views)
+        signals.on_end(long_records.ended.put_nowait)
+        start("long records", long_records.run(readiness.over))
+        records = PublicReader(views, cast.load)
+        poller = BoardPoller(clock, tasks)
+        runs = RunBoards(journal.runs, views, records, clock, poller, orders)
+        groups = GroupBoards(runs, journal, clock, poller, orders, budget.reading_turn)
+        others = None
+        if shared is not None:
+            followed = FollowedEpisodes(journal, views, records, clock, tasks)
+            stack.callback(followed.stop)
+            others = RemoteEpisodes(
+                journal,
+                followed,
+                lambda episode_id: supervisor.live(episode_id) is not None,
+                signals.wake,
+                clock,
+            )
+            open_notices(stack, settings, journal, supervisor, others, audience, clock, tasks)
+        shown = WatchableEpisodes(
+            supervisor, recovery, journal, runs, None if others is None else others.followed
+        )
+        feeds = FeedSources(
+            episodes=shown,
+            records=records,
+            finals=FinalSnapshots(views),
+            audience=audience,
+            waiters=NextEpisodeWaiters(signals.next_start, tasks),
+            names=orders,
+            elsewhere=tuple if others is None else others.listed,
+        )
+        services = Services(
+            settings=settings,
+            clock=clock,
+            journal=journal,
+            reading_process=reading,
+            alternatives_process=alternatives,
+            commands=commands,
+            takeover=takeover,
+            episode_views=views,
+            public_views=records,
+            public_journal=PublicReader(journal, cast.load),
+            bus=signals,
+            supervisor=supervisor,
+            suspended_episodes=SuspendedEpisodes(journal, supervisor),
+            readiness=readiness,
+            audience=audience,
+            feeds=feeds,
+            transport=TransportPorts(audience, keepalive, clock),
+            guard=guard,
+            budget=budget,
+            slot_queue=queue,
+            public_offer=Offer.of(settings),
+            operator_orders=orders,
+            seat_keys=seat_keys,
+            visitor_sessions=visitors,
+            sign_in=None if provider is None else SignIn(provider, clock),
+            router_models=RouterModels(settings.router_url, clock),
+            starters=starters,
+            deletions=Deletions(journal, settings.data_dir, clock),
+            notes=NoteStore(settings.data_dir / NOTES_FILE),
+            exhibition=exhibition,
+            loop_lag=loop_lag,
+            unfinished_quota=unfinished,
+            snapshots=feeds.finals,
+            wall=Wall(supervisor, clock, tasks, orders, others),
+            remote_episodes=others,
+            run_boards=runs,
+            group_boards=groups,
+            cast=cast,
+            model_ledger=ledger,
+            narration=narration,
+            scorekeeper=scorekeeper,
+            housekeeper=housekeeper,
+            timings=timings,
+        )
+        if commands is not None:
+            poll = CommandPoller(commands, lambda command: carry_out(command, services), clock, tasks)
+            start("commands", poll.run())
+        yield services
 
 
 async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
-    """Read the cast, and import the default world and all presets."""
     if settings.environment not in world_names():
         raise ConfigurationError(
             f"SPECTATOR_ENVIRONMENT: unknown world {settings.environment!r}; use one of "
@@ -171,51 +286,6 @@ async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
     await asyncio.to_thread(cast.load, settings.environment)
     await run_in_threadpool(preload)  # also imports the thread pool's modules before the first request
     return cast
-
-
-def _audience(
-    settings: Settings, tasks: asyncio.TaskGroup, clock: Clock, timings: Timings, orders: OperatorOrders
-) -> Audience:
-    limits = AudienceLimits(
-        settings.max_viewers, settings.max_viewers_per_address, settings.viewer_backlog_bytes
-    )
-    broadcaster = Broadcaster(choose_sends())
-    return Audience(
-        tasks=tasks,
-        clock=clock,
-        limits=limits,
-        broadcaster=broadcaster,
-        observe=timings.publish.observe,
-        names=orders,
-    )
-
-
-def _supervisor(
-    settings: Settings,
-    journal: Journal,
-    signals: EpisodeSignals,
-    clock: Clock,
-    tasks: asyncio.TaskGroup,
-    cast: Cast,
-    ledger: SpendLedger,
-) -> Supervisor:
-    return Supervisor(
-        journal=journal,
-        bus=signals,
-        clock=clock,
-        tasks=tasks,
-        slots=settings.max_episodes,
-        limits=_limits(settings),
-        new_id=lambda: f"ep-{ULID()}",
-        new_epoch=lambda: secrets.token_hex(4),
-        draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
-        patience_s=settings.journal_patience_s,
-        stops=StopRequests.open(settings.data_dir / STOPS_FILE),
-        load=cast.load,
-        ledger=ledger,
-        fair=True,
-        load_left=cast.lent_before,
-    )
 
 
 def read_cast(settings: Settings, clock: Clock) -> Cast:
@@ -237,246 +307,37 @@ def read_cast(settings: Settings, clock: Clock) -> Cast:
     return cast
 
 
-async def _readiness(
-    journal: Journal,
-    clock: Clock,
-    supervisor: Supervisor,
-    signals: EpisodeSignals,
-    ledger: SpendLedger,
-    takeover: Takeover | None,
-) -> Readiness:
-    recovery = Recovery(journal, clock, supervisor, played_on=lambda episode: signals.wake(), shared=takeover)
-    await recovery.find()
-
-    async def count_spending() -> None:
-        await ledger.begin_shared(await spent_on(journal, ledger.today))
-
-    return Readiness(recovery, count_spending, clock)
-
-
-def _limits(settings: Settings) -> EpisodeLimits:
-    return EpisodeLimits(
-        decision_s=settings.decision_timeout_s,
-        step_s=settings.step_timeout_s,
-        reset_s=settings.reset_timeout_s,
-        episode_s=settings.episode_timeout_s,
-        characters=settings.episode_mb * 1e6,
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class ViewingServices:
-    """The services that read, follow and show episodes.
-
-    See :class:`.services.Services`.
-    """
-
-    episode_views: ViewReader
-    public_views: PublicReader
-    remote_episodes: RemoteEpisodes | None
-    feeds: FeedSources
-    run_boards: RunBoards
-    group_boards: GroupBoards
-    wall: Wall
-
-
-async def open_viewing(
-    stack: AsyncExitStack, settings: Settings, playing: PlayingServices, budget: Budget
-) -> ViewingServices:
-    """Open the services that show episodes; they are closed with ``stack``."""
-    clock, journal, tasks, orders = playing.clock, playing.journal, playing.tasks, playing.operator_orders
-    views = _views(stack, playing, budget)
-    records = PublicReader(views, playing.cast.load)
-    poller = BoardPoller(clock, tasks)
-    runs = RunBoards(journal.runs, views, records, clock, poller, orders)
-    groups = GroupBoards(runs, journal, clock, poller, orders, budget.reading_turn)
-    others = _follow_others(stack, settings, playing, views, records)
-    feeds = _feeds(playing, records, FinalSnapshots(views), runs, others)
-    wall = Wall(playing.supervisor, clock, tasks, orders, others)
-    return ViewingServices(views, records, others, feeds, runs, groups, wall)
-
-
-def _views(stack: AsyncExitStack, playing: PlayingServices, budget: Budget) -> ViewReader:
-    """Return the reader of episode views, and start reading long records in advance."""
-    journal = playing.journal
-    views = ViewReader(journal, playing.cast.load, states=journal.states, turn=budget.reading_turn)
-    stack.push_async_callback(views.aclose)
-    long_records = LongRecordScanner(journal, views)
-    playing.bus.on_end(long_records.ended.put_nowait)
-    start_background({"long records": long_records.run(playing.readiness.over)}, stack, playing.tasks)
-    return views
-
-
-def _follow_others(
-    stack: AsyncExitStack,
+def _supervisor(
     settings: Settings,
-    playing: PlayingServices,
-    views: ViewReader,
-    records: PublicReader,
-) -> RemoteEpisodes | None:
-    """Follow the episodes of other servers, if the journal is shared."""
-    if playing.journal.ownership is None:
-        return None
-    clock, tasks, journal = playing.clock, playing.tasks, playing.journal
-    played, signals = playing.supervisor, playing.bus
-    followed = FollowedEpisodes(journal, views, records, clock, tasks)
-    stack.callback(followed.stop)
-    others = RemoteEpisodes(
-        journal, followed, lambda episode_id: played.live(episode_id) is not None, signals.wake, clock
-    )
-    open_notices(stack, settings, journal, played, others, playing.audience, clock, tasks)
-    return others
-
-
-def _feeds(
-    playing: PlayingServices,
-    records: PublicReader,
-    finals: FinalSnapshots,
-    boards: RunBoards,
-    others: RemoteEpisodes | None,
-) -> FeedSources:
-    waiters = NextEpisodeWaiters(playing.bus.next_start, playing.tasks)
-    followed, listed = (None, tuple) if others is None else (others.followed, others.listed)
-    shown = WatchableEpisodes(
-        playing.supervisor, playing.readiness.recovery, playing.journal, boards, followed
-    )
-    return FeedSources(
-        shown, records, finals, playing.audience, waiters, shown, playing.operator_orders, listed
-    )
-
-
-logger = logging.getLogger(__name__)
-
-
-@asynccontextmanager
-async def open_services(settings: Settings) -> AsyncIterator[Services]:
-    """Build the services; close them in reverse order.
-
-    Raises:
-        ConfigurationError: The default world does not exist, the captains file is invalid, or another
-            process writes the journal.
-        JournalError: The journal cannot be opened.
-    """
-    async with open_playing(settings) as playing, AsyncExitStack() as stack:
-        clock, journal, supervisor = playing.clock, playing.journal, playing.supervisor
-        guard, orders = Guard(settings, clock), playing.operator_orders
-        seat_keys = await _seat_keys(settings, playing.commands)
-        budget = _budget(settings, playing, guard, seat_keys)
-        queue = _queue(settings, playing, budget)
-        loop_lag = LoopLag(clock, playing.timings.loop_lag)
-        narration = open_narration(settings, clock, budget.characters, orders)
-        stack.push_async_callback(narration.aclose)
-        starters = await _starters(settings, seat_keys, playing)
-        scorekeeper = _scorekeeper(settings, playing)
-        keepalive = Keepalive(clock)
-        housekeeper = Housekeeper(journal, _keep(settings), clock)
-        unfinished = UnfinishedQuota(journal, settings.keep_mb, supervisor, clock)
-        exhibition = _exhibition(settings, playing, queue)
-        start_background({
-            "scorekeeper": scorekeeper.run(),
-            "narration": narration.attend(playing.bus, supervisor, playing.audience),
-            "keepalive": keepalive.run(),
-            "housekeeping": housekeeper.run(playing.readiness.over),
-            "unfinished quota": unfinished.run(),
-            "loop lag": loop_lag.run(),
-            "queue for slots": queue.run(),
-            "exhibition": exhibition.run(),
-        }, stack, playing.tasks)  # fmt: skip
-        provider = settings.openid_provider
-        visitors = VisitorSessions(
-            clock, secure=provider is not None and provider.public_url.startswith("https:")
-        )
-        stack.callback(visitors.end_all)
-        reading = ReadingProcess(journal_url(settings), journal)
-        stack.push_async_callback(reading.aclose)
-        alternatives = AlternativesProcess(clock)
-        stack.push_async_callback(alternatives.aclose)
-        viewing = await open_viewing(stack, settings, playing, budget)
-        services = Services(
-            settings=settings,
-            clock=clock,
-            journal=journal,
-            reading_process=reading,
-            alternatives_process=alternatives,
-            commands=playing.commands,
-            takeover=playing.takeover,
-            episode_views=viewing.episode_views,
-            public_views=viewing.public_views,
-            public_journal=PublicReader(journal, playing.cast.load),
-            bus=playing.bus,
-            supervisor=supervisor,
-            suspended_episodes=SuspendedEpisodes(journal, supervisor),
-            readiness=playing.readiness,
-            audience=playing.audience,
-            feeds=viewing.feeds,
-            transport=TransportPorts(playing.audience, keepalive, clock),
-            guard=guard,
-            budget=budget,
-            slot_queue=queue,
-            public_offer=Offer.of(settings),
-            operator_orders=orders,
-            seat_keys=seat_keys,
-            visitor_sessions=visitors,
-            sign_in=None if provider is None else SignIn(provider, clock),
-            router_models=RouterModels(settings.router_url, clock),
-            starters=starters,
-            deletions=Deletions(journal, settings.data_dir, clock),
-            notes=NoteStore(settings.data_dir / NOTES_FILE),
-            exhibition=exhibition,
-            loop_lag=loop_lag,
-            unfinished_quota=unfinished,
-            snapshots=viewing.feeds.finals,
-            wall=viewing.wall,
-            remote_episodes=viewing.remote_episodes,
-            run_boards=viewing.run_boards,
-            group_boards=viewing.group_boards,
-            cast=playing.cast,
-            model_ledger=playing.model_ledger,
-            narration=narration,
-            scorekeeper=scorekeeper,
-            housekeeper=housekeeper,
-            timings=playing.timings,
-        )
-        if playing.commands is not None:
-            start_background(
-                {"commands": _command_rounds(playing.commands, services, playing)}, stack, playing.tasks
-            )
-        yield services
-
-
-def _budget(settings: Settings, playing: PlayingServices, guard: Guard, seat_keys: SeatKeys) -> Budget:
-    """Build the budget, shared with other servers if the journal is."""
-    clock, supervisor, shared = playing.clock, playing.supervisor, playing.shared
-    budget = Budget(
-        settings,
-        clock,
-        guard,
-        playing.model_ledger,
-        playing.operator_orders,
-        playing=lambda: bool(supervisor.showing()),
-    )
-    if shared is not None:
-        budget.characters = shared.characters
-        budget.shared = SharedRates(settings, clock, shared.reservations, seat_keys, budget.too_often)
-    if settings.recorded_mb_per_hour:
-        playing.journal.recorded = budget.note_recorded
-    return budget
-
-
-def _command_rounds(
-    commands: Commands, services: Services, playing: PlayingServices
-) -> Coroutine[Any, Any, None]:
-    rounds = CommandPoller(
-        commands, lambda command: carry_out(command, services), playing.clock, playing.tasks
-    )
-    return rounds.run()
-
-
-def _exhibition(settings: Settings, playing: PlayingServices, queue: SlotQueue) -> Exhibition:
-    environment = settings.environment if settings.exhibition else None
-    ready = playing.readiness.over.is_set
-    return Exhibition(
-        environment, playing.supervisor, playing.journal, queue, playing.operator_orders, ready, playing.clock
+    journal: Journal,
+    signals: EpisodeSignals,
+    clock: Clock,
+    tasks: asyncio.TaskGroup,
+    cast: Cast,
+    ledger: SpendLedger,
+) -> Supervisor:
+    return Supervisor(
+        journal=journal,
+        bus=signals,
+        clock=clock,
+        tasks=tasks,
+        slots=settings.max_episodes,
+        limits=EpisodeLimits(
+            decision_s=settings.decision_timeout_s,
+            step_s=settings.step_timeout_s,
+            reset_s=settings.reset_timeout_s,
+            episode_s=settings.episode_timeout_s,
+            characters=settings.episode_mb * 1e6,
+        ),
+        new_id=lambda: f"ep-{ULID()}",
+        new_epoch=lambda: secrets.token_hex(4),
+        draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
+        patience_s=settings.journal_patience_s,
+        stops=StopRequests.open(settings.data_dir / STOPS_FILE),
+        load=cast.load,
+        ledger=ledger,
+        fair=True,
+        load_left=cast.lent_before,
     )
 
 
@@ -487,31 +348,3 @@ async def _seat_keys(settings: Settings, commands: Commands | None) -> SeatKeys:
         return own
     offered = await asyncio.to_thread(own.offered)
     return SeatKeys(settings.data_dir, await commands.secret("seat keys", offered))
-
-
-async def _starters(
-    settings: Settings, seat_keys: SeatKeys, playing: PlayingServices
-) -> StarterRegistry | None:
-    """Build the registry of starters, if only they may control their episodes."""
-    if settings.profile != "public":
-        return None
-    starters = await asyncio.to_thread(StarterRegistry, settings.data_dir, seat_keys, playing.commands)
-    playing.bus.on_end(starters.forget)
-    return starters
-
-
-def _queue(settings: Settings, playing: PlayingServices, budget: Budget) -> SlotQueue:
-    limits = QueueLimits(settings.max_waiting, settings.max_waiting_per_address, settings.slot_hold_s)
-    queue = SlotQueue(playing.supervisor, limits, budget.starters, playing.clock)
-    playing.bus.on_finish(queue.look)
-    return queue
-
-
-def _scorekeeper(settings: Settings, playing: PlayingServices) -> Scorekeeper:
-    scorekeeper = Scorekeeper(playing.journal, FigureStore(settings.data_dir / FIGURES_FILE))
-    playing.bus.on_end(scorekeeper.note_ended)
-    return scorekeeper
-
-
-def _keep(settings: Settings) -> Keep:
-    return Keep(settings.keep_episodes, settings.keep_days, settings.keep_mb)

@@ -17,6 +17,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     (
         "spectator",
         "spectator.errors",
+        "spectator.child_program",
         "spectator.clock",
         "spectator.json_values",
         "spectator.text",

@@ -7,7 +7,7 @@ import sys
 from pydantic.fields import FieldInfo
 
 from server.setting_types import PREFIX
-from server.settings import PUBLIC, LimitSettings, PageSettings, Settings, SignInSettings
+from server.settings import PUBLIC, Settings
 from spectator.policies.spending import CapSettings
 
 
@@ -24,7 +24,7 @@ def settings_page() -> str:
         "|---|---|---|",
     ]
     for name, field in _in_order():
-        lines.append(f"| `{PREFIX}{name.upper()}` | {_shown(field.default)} | {field.description} |")
+        lines.append(f"| `{PREFIX}{name.upper()}` | {_shown(field.default)} | {_said(field)} |")
     lines += [
         "",
         "## A public server",
@@ -47,11 +47,14 @@ def settings_page() -> str:
 
 
 def _in_order() -> list[tuple[str, FieldInfo]]:
-    """Return every setting: the server, its limits, its pages, spending caps."""
-    parts = (LimitSettings, PageSettings, SignInSettings, CapSettings)
-    inherited = [name for part in parts for name in part.model_fields]
-    own = [name for name in Settings.model_fields if name not in inherited]
-    return [(name, Settings.model_fields[name]) for name in (*own, *inherited)]
+    """Return every setting, spending caps last."""
+    caps = CapSettings.model_fields
+    own = [name for name in Settings.model_fields if name not in caps]
+    return [(name, Settings.model_fields[name]) for name in (*own, *caps)]
+
+
+def _said(field: FieldInfo) -> str:
+    return " ".join((field.description or "").split()).removesuffix(".")
 
 
 def _shown(default: object) -> str:

@@ -47,12 +47,6 @@ class Exhibition:
 
     Args:
         environment: The world; ``None`` disables the exhibition.
-        supervisor: Runs the matches.
-        journal: Holds earlier matches.
-        queue: Clients that wait for a slot.
-        orders: Tells whether starts are paused.
-        ready: Whether earlier episodes are recovered.
-        clock: Measures time, and waits.
     """
 
     def __init__(
@@ -101,18 +95,16 @@ class Exhibition:
                 logger.warning("no exhibition match for the next %g s: %s", AGAIN_S, error)
 
     async def look(self) -> None:
-        """Start a match if none runs, make way for waiting clients, or remove old matches.
-
-        Raises:
-            SpectatorError: A match cannot start, or an earlier one cannot be removed.
-        """
+        """Start a match if none runs, make way for waiting clients, or remove old matches."""
         if self._queue.waiting:
             await self.make_way()
         is_on = any(one.plan.run_id == EXHIBITION for one in self._supervisor.running())
         now = self._clock.monotonic()
         if self._was_on and not is_on:
             self._not_before = now + REST_S
-            await self._clear()
+            ended = await self._journal.episodes(EpisodeFilter(run_id=EXHIBITION, ended=True, limit=1000))
+            for summary in ended[KEPT:]:
+                await self._journal.remove(summary.episode_id)
         elif now >= self._not_before and self._is_wanted(now):
             await self._begin()
             is_on = True
@@ -135,9 +127,3 @@ class Exhibition:
                for seat in (plan.captain, plan.opponent)):  # fmt: skip
             raise SpectatorError(f"no two captains of {self._environment} can play free of charge")
         await self._supervisor.start(replace(plan, run_id=EXHIBITION))
-
-    async def _clear(self) -> None:
-        """Remove all but the newest ended matches."""
-        ended = await self._journal.episodes(EpisodeFilter(run_id=EXHIBITION, ended=True, limit=1000))
-        for summary in ended[KEPT:]:
-            await self._journal.remove(summary.episode_id)

@@ -10,16 +10,15 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from pydantic import BaseModel, Field
 
 from spectator.clock import Clock, timestamp
 from spectator.episodes.controls import EndRequest
-from spectator.episodes.reader import LONG_EVENTS
+from spectator.episodes.reader import LONG_EVENTS, ViewReader
 from spectator.episodes.supervisor import Supervisor
 from spectator.errors import EpisodeError, JournalError, JournalUnavailable
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
@@ -34,13 +33,7 @@ INTERVAL_S: Final = 60.0
 
 
 class Housekeeper:
-    """Removes ended episodes beyond the retention limits, oldest first.
-
-    Args:
-        journal: The journal.
-        keep: The retention limits.
-        clock: Waits, and measures the age of episodes.
-    """
+    """Removes ended episodes beyond the retention limits, oldest first."""
 
     def __init__(self, journal: SqlJournal, keep: Keep, clock: Clock) -> None:
         self.removed = 0
@@ -114,13 +107,7 @@ class DeletedEpisode(BaseModel):
 
 
 class Deletions:
-    """Deletes episodes, and logs deletions in a file.
-
-    Args:
-        journal: The journal.
-        folder: The data folder, which holds the file.
-        clock: Dates the deletions.
-    """
+    """Deletes episodes, and logs deletions in a file."""
 
     def __init__(self, journal: SqlJournal, folder: Path, clock: Clock) -> None:
         self._journal = journal
@@ -179,10 +166,7 @@ class UnfinishedQuota:
     """Ends the largest running episode while unfinished episodes take too much space.
 
     Args:
-        journal: Knows the size of unfinished episodes.
         keep_mb: Limit of the journal in million bytes; 0 means no limit.
-        supervisor: Ends episodes.
-        clock: Waits.
     """
 
     def __init__(self, journal: TimedJournal, keep_mb: float, supervisor: Supervisor, clock: Clock) -> None:
@@ -232,23 +216,10 @@ AT_THE_START: Final = 4
 """Most long records read at startup; earlier ones are read when opened."""
 
 
-class RecordScanner(Protocol):
-    """Stores states of long records in the background."""
-
-    def look_through(self, summary: EpisodeSummary) -> None:
-        """Store the states of an ended record, if it is long; returns immediately."""
-        ...
-
-
 class LongRecordScanner:
-    """Stores states of long records in advance, so that their pages open quickly.
+    """Stores states of long records in advance, so that their pages open quickly."""
 
-    Args:
-        journal: The episodes.
-        views: Computes and stores their states.
-    """
-
-    def __init__(self, journal: Journal, views: RecordScanner) -> None:
+    def __init__(self, journal: Journal, views: ViewReader) -> None:
         self._journal = journal
         self._views = views
         self.ended: asyncio.Queue[str] = asyncio.Queue()
@@ -261,22 +232,19 @@ class LongRecordScanner:
             recovered: Set once earlier episodes are recovered, which comes first.
         """
         await recovered.wait()
-        await self._try(self._look_at_newest())
+        await self._look(EpisodeFilter(ended=True, limit=LOOKED_AT))
         while True:
-            await self._try(self._look_at(await self.ended.get()))
+            await self._look(await self.ended.get())
 
-    async def _look_at_newest(self) -> None:
-        found = await self._journal.episodes(EpisodeFilter(ended=True, limit=LOOKED_AT))
-        for summary in [one for one in found if one.head_seq > LONG_EVENTS][:AT_THE_START]:
-            self._views.look_through(summary)
-
-    async def _look_at(self, episode_id: str) -> None:
-        summary = await self._journal.episode(episode_id)
-        if summary is not None and summary.head_seq > LONG_EVENTS:
-            self._views.look_through(summary)
-
-    async def _try(self, looking: Awaitable[None]) -> None:
+    async def _look(self, wanted: EpisodeFilter | str) -> None:
+        """Read the newest long records in a list, or one episode, if it is long."""
         try:
-            await looking
+            if isinstance(wanted, str):
+                summary = await self._journal.episode(wanted)
+                found = [] if summary is None else [summary]
+            else:
+                found = await self._journal.episodes(wanted)
+            for summary in [one for one in found if one.head_seq > LONG_EVENTS][:AT_THE_START]:
+                self._views.look_through(summary)
         except JournalError as error:  # their first viewer waits instead
             logger.warning("cannot read long records in advance: %s", error)

@@ -9,15 +9,16 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from spectator.clock import Clock, timestamp
 from spectator.episodes.episode_view import EpisodeView
 from spectator.episodes.stream import JournalTrouble
+from spectator.episodes.supervisor import Supervisor
 from spectator.errors import JournalError
 from spectator.journal import postgres
 from spectator.journal.postgres import LARGEST, CommitNotices, NoticeListener, NoticeSender
@@ -38,7 +39,6 @@ class OtherAudiences:
     """Viewer counts of episodes at other servers, from their notices.
 
     Args:
-        clock: Source of time.
         changed: Called with an episode's id when its count may have changed.
     """
 
@@ -110,31 +110,14 @@ COUNTED: Final = 80
 """Episodes in a notice with viewer counts; their ids have at most 64 characters."""
 
 
-class Showing(Protocol):
-    """Knows the episodes that run here."""
-
-    def showing(self) -> Sequence[EpisodeView]:
-        """Return all of them."""
-        ...
-
-
 class LiveNotices:
-    """Exchanges with other servers what their viewers cannot read in the record.
-
-    Args:
-        name: Unique name of this server.
-        sender: Sends notices.
-        played: The episodes that run here.
-        followed: Episodes of other servers with viewers here.
-        audience: The viewers here.
-        clock: Source of time.
-    """
+    """Exchanges with other servers what their viewers cannot read in the record."""
 
     def __init__(
         self,
         name: str,
         sender: NoticeSender,
-        played: Showing,
+        played: Supervisor,
         followed: FollowedEpisodes,
         audience: Audience,
         clock: Clock,
@@ -181,7 +164,9 @@ class LiveNotices:
                 self.elsewhere.note(str(fields["s"]), viewers)
             elif (view := self._followed.live(str(fields["e"]))) is not None:
                 if "trouble" in fields:
-                    view.show_trouble(_trouble_of(fields["trouble"]))
+                    sent = fields["trouble"]
+                    since = None if sent is None else datetime.fromisoformat(sent["since"])
+                    view.show_trouble(None if since is None else JournalTrouble(str(sent["message"]), since))
                 else:
                     self._followed.thoughts_of(view).take(fields["thought"])
         except (ValueError, KeyError, TypeError, AttributeError) as error:
@@ -231,34 +216,17 @@ class LiveNotices:
         return text.encode("utf-8", "replace").decode()
 
 
-def _trouble_of(sent: Any) -> JournalTrouble | None:
-    if sent is None:
-        return None
-    return JournalTrouble(str(sent["message"]), datetime.fromisoformat(sent["since"]))
-
-
 def open_notices(
     stack: AsyncExitStack,
     settings: Settings,
     journal: TimedJournal,
-    played: Showing,
+    played: Supervisor,
     others: RemoteEpisodes,
     audience: Audience,
     clock: Clock,
     tasks: asyncio.TaskGroup,
 ) -> None:
-    """Exchange notices until ``stack`` is closed, if the journal is shared.
-
-    Args:
-        stack: Closes the connections.
-        settings: The database's URLs.
-        journal: The journal whose commits are announced.
-        played: The episodes that run here.
-        others: The episodes of other servers.
-        audience: The viewers here.
-        clock: Source of time.
-        tasks: The group that notices are exchanged in.
-    """
+    """Exchange notices until ``stack`` is closed, if the journal is shared."""
     if settings.journal_url is None or journal.ownership is None:
         return
     url = settings.journal_url.get_secret_value()

@@ -3,28 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from collections.abc import Callable
 from random import Random
 from typing import Final, Literal
+
+from pydantic import BaseModel, Field
 
 from spectator.bus import Overflow
 from spectator.clock import Clock
 from spectator.episodes.controls import Pace
 from spectator.episodes.handle import EpisodeHandle
 from spectator.episodes.supervisor import Supervisor
-from spectator.events import NarrationClip
 from spectator.narration.clip_store import ClipStore, SharedClips, StoredClip
 from spectator.narration.commentary import Speaker, SpeechFailure, Voice, plain_speech
 from spectator.narration.narrator import NarrationCounts, Narrator, NarratorPorts
 from spectator.narration.neural import NeuralProcess, NeuralVoice, model_folder
 from spectator.narration.voices import (
     CARTESIA_MODEL,
-    BrowserVoice,
     CharacterBudget,
     Chosen,
     PaidVoice,
-    SilentVoice,
     choose_voices,
     espeak_voice,
 )
@@ -41,34 +39,17 @@ AUDIO: Final = "/audio/"
 Speaks = Literal["clips", "browser", "nobody"]
 
 
-@dataclass(frozen=True, slots=True)
-class VoiceState:
-    """How lines are spoken on this server.
+class VoiceAnswer(BaseModel):
+    """How commentary is spoken on this server."""
 
-    Args:
-        voice: Name of the preferred voice.
-        speaks: Whether the server makes clips, browsers speak, or there is no speech.
-        answers: Whether a second commentator speaks too.
-        fault: The current fault, for people.
-    """
-
-    voice: str
-    speaks: Speaks
-    answers: bool
-    fault: str | None
+    voice: str = Field(description="Name of the voice: cartesia, espeak, browser or silent")
+    speaks: Speaks = Field(description="The server makes `clips`, each `browser` speaks, or `nobody` does")
+    answers: bool = Field(description="Whether a second commentator speaks too")
+    fault: str | None = Field(description="The current fault of the voice; captions continue")
 
 
 class Narration:
-    """Spoken commentary on this server.
-
-    Args:
-        chosen: The voices.
-        clips: Storage of clips.
-        clock: Source of time.
-        breathing: Whether play waits briefly for big moments, at the broadcast pace.
-        budget: Characters that paid voices may be sent.
-        names: Hidden names, which are not spoken.
-    """
+    """Spoken commentary on this server."""
 
     def __init__(
         self,
@@ -93,12 +74,11 @@ class Narration:
         self._paid_for: set[str] = set()
 
     @property
-    def state(self) -> VoiceState:
+    def state(self) -> VoiceAnswer:
         """The current state."""
-        first = self._voices[0]
-        silent = isinstance(first, SilentVoice)
-        speaks: Speaks = "nobody" if silent else "browser" if isinstance(first, BrowserVoice) else "clips"
-        return VoiceState(first.name, speaks, bool(self._answering), self.tally.fault)
+        first = self._voices[0].name
+        speaks: Speaks = "nobody" if first == "silent" else "browser" if first == "browser" else "clips"
+        return VoiceAnswer(voice=first, speaks=speaks, answers=bool(self._answering), fault=self.tally.fault)
 
     def pay_for(self, episode_id: str) -> None:
         """Allow paid voices for an episode; its starter may spend money."""
@@ -115,7 +95,7 @@ class Narration:
         async with asyncio.TaskGroup() as narrators:
             while True:
                 for live in supervisor.running():
-                    if live.episode_id not in attended and _wants_speech(live):
+                    if live.episode_id not in attended and live.plan.narration and live.plan.view == "live":
                         attended.add(live.episode_id)
                         narrators.create_task(self._narrate(live, signals, audience))
                 running = {live.episode_id for live in supervisor.running()}
@@ -146,7 +126,7 @@ class Narration:
         return [
             (one.name, speaker)
             for one, speaker in voices
-            if not one.costs_money and not isinstance(one, BrowserVoice | SilentVoice)
+            if not one.costs_money and one.name not in ("browser", "silent")
         ]
 
     async def sample(self, voice: str, speaker: Speaker, text: str) -> StoredClip | SpeechFailure:
@@ -169,10 +149,10 @@ class Narration:
             clock=self._clock,
             ports=NarratorPorts(
                 spoken=lambda text: live.plan.world.spoken(self._names.mask.text(text)),
-                record=_recording(live),
+                record=live.record_fact,
                 on_air=lambda: live.pace is not Pace.MAX,
                 may_pay=lambda: live.episode_id in self._paid_for and audience.count(live.episode_id) > 0,
-                breathe=live.breathe if self._breathing else _carry_on,
+                breathe=live.breathe if self._breathing else lambda seconds: None,
                 address=AUDIO.__add__,
             ),
             tally=self.tally,
@@ -181,20 +161,10 @@ class Narration:
         await narrator.run(signals.subscribe(live.episode_id, Overflow.DROP_OLDEST, capacity=LISTENING))
 
 
-def _wants_speech(live: EpisodeHandle) -> bool:
-    return live.plan.narration and live.plan.view == "live"
-
-
 def open_narration(
     settings: Settings, clock: Clock, budget: CharacterBudget, names: NameMaskSource
 ) -> Narration:
     """Create the narration that ``settings`` describe.
-
-    Args:
-        settings: The voice and where clips are stored.
-        clock: Measures time, and waits.
-        budget: Characters that paid voices may be sent.
-        names: Hidden names, which are not spoken.
 
     Raises:
         ConfigurationError: A voice or a storage of clips is not available.
@@ -243,11 +213,3 @@ def _cartesia(settings: Settings, clock: Clock) -> Callable[[], Voice] | None:
         )
 
     return make
-
-
-def _recording(live: EpisodeHandle) -> Callable[[NarrationClip], Awaitable[None]]:
-    return live.record_fact
-
-
-def _carry_on(_: float) -> None:
-    """Do not delay play."""

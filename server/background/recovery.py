@@ -30,35 +30,20 @@ RETRY_S: Final = 2.0
 
 
 class Readiness:
-    """Counts today's spending, then recovers earlier episodes; none starts before.
-
-    Args:
-        recovery: Recovers the episodes that it has found.
-        count_spending: Adds today's recorded spending to the ledger.
-        clock: Waits.
-    """
+    """Counts today's spending, then recovers earlier episodes; none starts before."""
 
     def __init__(
         self, recovery: Recovery, count_spending: Callable[[], Awaitable[None]], clock: Clock
     ) -> None:
-        self._recovery = recovery
+        self.recovery = recovery
         self._count_spending = count_spending
         self._clock = clock
         self.ready = False
         """Whether everything is done."""
         self._counted = False
         self._leaving = asyncio.Event()
-        self._over = asyncio.Event()
-
-    @property
-    def recovery(self) -> Recovery:
-        """Recovers the episodes of an earlier process."""
-        return self._recovery
-
-    @property
-    def over(self) -> asyncio.Event:
+        self.over = asyncio.Event()
         """Set when :meth:`run` has returned."""
-        return self._over
 
     def need(self) -> None:
         """Check that everything is done.
@@ -67,11 +52,11 @@ class Readiness:
             Recovering: It is not; reports the progress.
         """
         if not self.ready:
-            raise self._recovery.progress()
+            raise self.recovery.progress()
 
     def need_of(self, episode_id: str | None) -> None:
         """Check that one episode is recovered; ``None`` means all."""
-        if episode_id is None or self._recovery.awaits_recovery(episode_id):
+        if episode_id is None or self.recovery.awaits_recovery(episode_id):
             self.need()
 
     async def run(self) -> None:
@@ -79,14 +64,14 @@ class Readiness:
         try:
             while not self._counted and not self._leaving.is_set():
                 await self._count()
-            await self._recovery.run()
-            self.ready = self._counted and self._recovery.over
+            await self.recovery.run()
+            self.ready = self._counted and self.recovery.over
         finally:
-            self._over.set()
+            self.over.set()
 
     async def _count(self) -> None:
         counting = asyncio.get_running_loop().create_task(self._counting())
-        await first_of(_wait_for(counting), self._leaving.wait())
+        await first_of(asyncio.wait([counting]), self._leaving.wait())
         if counting.done():
             counting.result()
         counting.cancel()
@@ -105,12 +90,8 @@ class Readiness:
         :meth:`run` must have been called.
         """
         self._leaving.set()
-        self._recovery.leave()
-        await self._over.wait()
-
-
-async def _wait_for(task: asyncio.Task[None]) -> None:
-    await asyncio.wait([task])
+        self.recovery.leave()
+        await self.over.wait()
 
 
 AT_ONCE: Final = 16
@@ -118,15 +99,7 @@ AT_ONCE: Final = 16
 
 
 class Takeover:
-    """Sends heartbeats, detects dead servers, and resumes their episodes.
-
-    Args:
-        ownership: The leases of the journal.
-        commands: Commands between servers.
-        journal: The journal.
-        supervisor: Knows how many slots are free here.
-        clock: Waits.
-    """
+    """Sends heartbeats, detects dead servers, and resumes their episodes."""
 
     def __init__(
         self,
@@ -149,11 +122,7 @@ class Takeover:
         self._heartbeats = LivenessCheck()
 
     async def claim(self, episode_id: str) -> EpisodeSummary | None:
-        """Take the lease of an episode, if a slot is free and no other server holds it.
-
-        Raises:
-            JournalError: The database cannot be reached now.
-        """
+        """Take the lease of an episode, if a slot is free and no other server holds it."""
         if self._supervisor.free_slots == 0 or self._supervisor.live(episode_id) is not None:
             return None
         self._claimed.add(episode_id)
@@ -167,11 +136,7 @@ class Takeover:
         return None
 
     async def release(self, episode_id: str) -> None:
-        """Release the lease of an episode.
-
-        Raises:
-            JournalError: The database cannot be reached now.
-        """
+        """Release the lease of an episode."""
         await self._ownership.release(episode_id)
         self._claimed.discard(episode_id)
 
@@ -185,7 +150,6 @@ class Takeover:
 
         Raises:
             EpisodeBusy: This server is shutting down.
-            JournalError: The start cannot be recorded, or the database cannot be reached.
         """
         self._handovers += 1
         try:
@@ -196,7 +160,6 @@ class Takeover:
             self._handovers -= 1
 
     async def _leave_begun(self, plan: EpisodePlan) -> str:
-        """Record the start of an episode for the claimed slot; return its id."""
         try:
             episode_id = await self._supervisor.leave_begun(plan)
         except BaseException:
@@ -214,15 +177,6 @@ class Takeover:
         """Release an episode that was started here for another server."""
         await self._ownership.hand_over(episode_id)
         self._handed_over.discard(episode_id)
-
-    def _room(self) -> int:
-        """Return how many more episodes can run here."""
-        rebuilt = sum(self._supervisor.live(one) is None for one in self._claimed)
-        return max(0, self._supervisor.free_slots - rebuilt)
-
-    def _is_handing(self) -> bool:
-        """Whether slots of other servers may still be claimed for episodes from here."""
-        return self._handovers > 0 or bool(self._handed_over)
 
     async def send_heartbeats(self) -> None:
         """Send heartbeats, and release the leases of dead servers, until cancelled."""
@@ -243,12 +197,11 @@ class Takeover:
                 logger.warning("cannot take over episodes of other servers: %s", error)
 
     async def look(self) -> None:
-        """Send a heartbeat, and release the leases of dead servers.
-
-        Raises:
-            JournalError: The database cannot be reached now.
-        """
-        heartbeats = await self._ownership.beat(self._room(), handing=self._is_handing())
+        """Send a heartbeat, and release the leases of dead servers."""
+        rebuilt = sum(self._supervisor.live(one) is None for one in self._claimed)
+        room = max(0, self._supervisor.free_slots - rebuilt)  # how many more episodes can run here
+        handing = self._handovers > 0 or bool(self._handed_over)
+        heartbeats = await self._ownership.beat(room, handing=handing)
         for name in self._heartbeats.missing(heartbeats, SILENT_CHECKS):
             freed = await self._ownership.depose(name)
             self.deposed += 1
@@ -257,11 +210,7 @@ class Takeover:
         await self._commands.tidy()
 
     async def take_over(self, recovery: Recovery) -> None:
-        """Resume episodes without an owner, as far as slots are free.
-
-        Raises:
-            JournalError: The database cannot be reached now.
-        """
+        """Resume episodes without an owner, as far as slots are free."""
         for episode_id in tuple(self._handed_over):
             await self._hand_over_lease(episode_id)
         if not recovery.over:
@@ -301,14 +250,7 @@ CarryOut = Callable[[Command], Awaitable[str | None]]
 
 
 class CommandPoller:
-    """Polls for commands and carries them out, those of one episode in order.
-
-    Args:
-        commands: The commands of the journal.
-        carry_out: Carries out one command.
-        clock: Waits.
-        tasks: The group that commands run in.
-    """
+    """Polls for commands and carries them out, those of one episode in order."""
 
     def __init__(
         self, commands: Commands, carry_out: CarryOut, clock: Clock, tasks: asyncio.TaskGroup
@@ -330,11 +272,7 @@ class CommandPoller:
                 logger.warning("cannot poll for commands of other servers: %s", error)
 
     async def look(self) -> None:
-        """Start to carry out waiting commands.
-
-        Raises:
-            JournalError: The database cannot be reached now.
-        """
+        """Start to carry out waiting commands."""
         waiting = sorted(await self._commands.take(), key=lambda one: one.episode_id)
         for episode_id, group in groupby(waiting, key=lambda one: one.episode_id):
             if episode_id not in self._at_work:

@@ -30,8 +30,6 @@ class RouterModel:
     """A model of the router.
 
     Args:
-        id: The router's name of the model.
-        tools: Whether one of its providers supports tool calls.
         context: Largest context in tokens among its providers; 0 if unknown.
     """
 
@@ -41,12 +39,7 @@ class RouterModel:
 
 
 class RouterModels:
-    """Lists the router's chat models, without a token.
-
-    Args:
-        router_url: Base URL of the router.
-        clock: Source of time.
-    """
+    """Lists the router's chat models, without a token."""
 
     def __init__(self, router_url: str, clock: Clock) -> None:
         self._url = f"{router_url.rstrip('/')}/models"
@@ -74,11 +67,7 @@ class RouterModels:
         return next((one for one in await self.listed() if one.id == plain), None)
 
     async def _read(self) -> tuple[RouterModel, ...]:
-        """Request the list.
-
-        Raises:
-            ValueError: The request failed, or the answer is invalid.
-        """
+        """Request the list."""
         httpx = await asyncio.to_thread(import_module, "httpx")
         body = bytearray()
         try:
@@ -100,9 +89,6 @@ class RouterModels:
 
 def models_in(body: bytes) -> tuple[RouterModel, ...]:
     """Return the chat models in a router's list, by name; other members are skipped.
-
-    Raises:
-        ValueError: It is not a list of models.
 
     >>> models_in(b'{"data": [{"id": "b/two"}, {"id": "a/one", "providers": [{"supports_tools": true}]}, 7]}')
     (RouterModel(id='a/one', tools=True, context=0), RouterModel(id='b/two', tools=False, context=0))

@@ -6,7 +6,6 @@ Routes ``/api/episodes/{id}/alternatives``, ``/api/reliability`` and its page.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
@@ -20,7 +19,7 @@ from starlette.responses import Response
 from spectator.catalog import load_world, world_names
 from spectator.episodes.alternatives import AnalysisDiverged, AnalysisRequest, DecisionsOnRecord
 from spectator.errors import ConfigurationError, FieldError, InvalidRequest
-from spectator.evaluation.intervals import EVEN, PromisedTenth, Reliability, reliability_of
+from spectator.evaluation.intervals import EVEN, Reliability, reliability_of
 from spectator.journal.contract import EpisodeSummary
 
 from ..background.child_processes import Key
@@ -49,7 +48,6 @@ class DecisionReader:
 
         Raises:
             InvalidRequest: It was played in another version of its world.
-            JournalError: The record cannot be read.
         """
         key = summary.episode_id, summary.epoch
         if (kept := self._kept.get(key)) is not None:
@@ -142,15 +140,14 @@ async def _alternatives(
     services.budget.require_analysis(request)
     async with services.budget.hold(Held.ALTERNATIVES, request):
         try:
-            found = await services.alternatives_process.weigh(wanted, key)
+            found, seconds = await services.alternatives_process.weigh(wanted, key)
         except AnalysisDiverged as error:
             raise InvalidRequest([FieldError("seq", f"cannot be analyzed: {error}")]) from error
-    services.budget.charge_analysis(request, found.seconds)
-    return found.found
+    services.budget.charge_analysis(request, seconds)
+    return found
 
 
 def _need_analyst(services: Services, summary: EpisodeSummary) -> None:
-    """Check that the world of an episode supports alternatives."""
     name = summary.environment
     world = services.cast.load(name) if name in world_names() else None
     if world is None or world.analyst is None:
@@ -158,11 +155,7 @@ def _need_analyst(services: Services, summary: EpisodeSummary) -> None:
 
 
 def _place_of(seq: int, made: DecisionsOnRecord, summary: EpisodeSummary) -> int:
-    """Return the index of an event's decision among those of its episode.
-
-    Raises:
-        InvalidRequest: There is no such event, or it is not a decision.
-    """
+    """Return the index of an event's decision among those of its episode."""
     if seq > summary.head_seq:
         raise InvalidRequest([FieldError("seq", f"must be from 1 to {summary.head_seq}, the last event")])
     numbers = [one.seq for one in made.decisions]
@@ -209,7 +202,6 @@ class ReliabilityPage(Page):
     """Context of ``reliability.html``.
 
     Args:
-        report: The report.
         even: The Brier score of always saying one half.
     """
 
@@ -271,20 +263,16 @@ def _world(name: str, found: Reliability) -> WorldReliability:
         title=title,
         matches=found.matches,
         brier=found.brier,
-        tenths=_bins(found.tenths()),
+        tenths=[
+            ReliabilityBin(
+                low=one.low,
+                reported=one.count,
+                matches=one.matches,
+                promised=one.promised,
+                happened=one.happened and one.happened.value,
+                happened_low=one.happened and max(0.0, one.happened.low),
+                happened_high=one.happened and min(1.0, one.happened.high),
+            )
+            for one in found.tenths()
+        ],
     )
-
-
-def _bins(tenths: Sequence[PromisedTenth]) -> list[ReliabilityBin]:
-    return [
-        ReliabilityBin(
-            low=one.low,
-            reported=one.count,
-            matches=one.matches,
-            promised=one.promised,
-            happened=None if one.happened is None else one.happened.value,
-            happened_low=None if one.happened is None else max(0.0, one.happened.low),
-            happened_high=None if one.happened is None else min(1.0, one.happened.high),
-        )
-        for one in tenths
-    ]

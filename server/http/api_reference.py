@@ -18,13 +18,7 @@ DONE: Final = "Successful Response"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One field, parameter or answer.
-
-    Args:
-        name: Its name or status.
-        kind: Its type and default.
-        text: Its description.
-    """
+    """One field, parameter or answer."""
 
     name: str
     kind: str
@@ -36,11 +30,7 @@ class Operation:
     """One method of one path.
 
     Args:
-        method: In capitals.
-        path: With its parameters in braces.
-        text: Its description.
         fields: Its parameters and body fields.
-        answers: Its answers by status.
     """
 
     method: str
@@ -52,12 +42,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True)
 class ReferencePage(Page):
-    """Context of ``reference.html``.
-
-    Args:
-        version: Version of this software.
-        groups: Operations by tag.
-    """
+    """Context of ``reference.html``."""
 
     version: str
     groups: Mapping[str, list[Operation]]
@@ -117,7 +102,6 @@ def _body(body: Mapping[str, Any], schemas: Mapping[str, Any]) -> list[Entry]:
 
 
 def _name(content: Mapping[str, Any]) -> str:
-    """Return the model of some content, or its media type."""
     for media_type, described in content.items():
         reference = str(described.get("schema", {}).get("$ref", ""))
         return reference.rpartition("/")[2] or str(media_type)

@@ -80,8 +80,6 @@ def join_modules(root: Path, entry: str, shared: Iterable[str] = ()) -> dict[str
     entry's own exports only a default is kept.
 
     Args:
-        root: Folder of the modules.
-        entry: Path of the entry below ``root``.
         shared: Modules in the first script that the entry does not import.
 
     Raises:
@@ -131,8 +129,6 @@ class _Script:
     """One of the scripts while it is built.
 
     Args:
-        root: Folder of the modules.
-        entry: The page's entry module.
         known: Names of the modules in the first script; none for the first script itself.
     """
 
@@ -256,7 +252,6 @@ class Assets(StaticFiles):
     """The static files of the pages.
 
     Args:
-        root: Their folder.
         joined: Joined content that replaces a file, by its path below ``root``.
     """
 
@@ -279,13 +274,7 @@ class Assets(StaticFiles):
 
 
 class Panel(NamedTuple):
-    """A world's panel.
-
-    Args:
-        digest: Digest of its files.
-        root: Its folder.
-        joined: Joined content that replaces its files.
-    """
+    """A world's panel."""
 
     digest: str
     root: Path
@@ -293,11 +282,7 @@ class Panel(NamedTuple):
 
 
 class Panels:
-    """The panels of worlds, loaded on first use.
-
-    Args:
-        join: Whether a panel's modules are joined.
-    """
+    """The panels of worlds, loaded on first use."""
 
     def __init__(self, *, join: bool) -> None:
         self._join = join
@@ -309,11 +294,7 @@ class Panels:
         return None if known is None else f"panels/{world}/{known.digest}"
 
     def picture(self, world: str) -> str:
-        """Return the relative path of the module that draws a tile's picture.
-
-        Raises:
-            HTTPException: The world has none.
-        """
+        """Return the relative path of the module that draws a tile's picture."""
         known = self._of(world) if world in world_names() else None
         if known is None or not (known.root / "tile.js").is_file():
             raise HTTPException(404)
@@ -327,11 +308,7 @@ class Panels:
         return ["panel.js", *(() if "panel.js" in known.joined else modules_of(known.root, "panel.js"))]
 
     def file(self, world: str, version: str, name: str, headers: Headers) -> Response:
-        """Return one file of a panel.
-
-        Raises:
-            HTTPException: There is no file of this name and version.
-        """
+        """Return one file of a panel."""
         known = self._of(world) if world in world_names() else None
         if known is None or known.digest != version or not PANEL_FILE.fullmatch(name):
             raise HTTPException(404)
@@ -458,10 +435,6 @@ def mount_assets(app: FastAPI, *, join: bool) -> None:
     """Serve static files and panels under their digests.
 
     Their paths are ``/static/<digest>/`` and ``/panels/<world>/<digest>/``.
-
-    Args:
-        app: The application.
-        join: Whether the modules and the style sheets of a page are sent as one file each.
     """
     static = folder("static")
     scripts, sheets = _joined_pages() if join else ({}, {})

@@ -54,8 +54,6 @@ class Take:
     """An event that is drawn.
 
     Args:
-        seq: Its number.
-        scenes: Its scenes.
         before: The agent's chance to win before it; ``None`` if unknown.
         after: The chance after everything that belongs to it.
     """
@@ -172,7 +170,6 @@ def _moving(still: Image.Image, mover: Mover, duration_s: float) -> Iterator[Fra
 
 
 def _dot(mover: Mover) -> Image.Image:
-    """Return the mask of a moving dot."""
     side = round(2 * mover.radius * WIDTH / SCENE_WIDTH) + 2
     fine = Image.new("L", (SHARP * side, SHARP * side))
     ImageDraw.Draw(fine).ellipse((SHARP, SHARP, SHARP * (side - 1), SHARP * (side - 1)), fill=255)

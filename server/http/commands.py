@@ -87,11 +87,20 @@ class Rights:
     @classmethod
     def from_json(cls, sent: Mapping[str, Any]) -> Self:
         """Decode the rights that another server sent."""
-        return cls(sent["whose"], partial(_raise_reported, sent["spending"]))
+
+        def spend() -> None:
+            if sent["spending"] is not None:
+                raise problem_from_json(sent["spending"])
+
+        return cls(sent["whose"], spend)
 
     def to_json(self) -> dict[str, Any]:
         """Encode the rights as JSON."""
-        return {"whose": self.whose, "spending": _refusal(self.spend)}
+        try:
+            self.spend()
+        except Refused as refused:
+            return {"whose": self.whose, "spending": problem_to_json(refused)}
+        return {"whose": self.whose, "spending": None}
 
     async def need(self, plan: EpisodePlan, services: Services) -> None:
         """Check that the client may play this world with these options and captains.
@@ -105,21 +114,6 @@ class Rights:
         if costs_operator(plan.captain) or costs_operator(plan.opponent):
             self.spend()
             await services.budget.require_model_budget()
-
-
-def _refusal(need: Callable[[], object]) -> dict[str, Any] | None:
-    """Return a check's rejection as JSON; ``None`` if it passes."""
-    try:
-        need()
-    except Refused as refused:
-        return problem_to_json(refused)
-    return None
-
-
-def _raise_reported(sent: Mapping[str, Any] | None) -> None:
-    """Raise a rejection of another server, if any."""
-    if sent is not None:
-        raise problem_from_json(sent)
 
 
 LOOK_S: Final = 0.1
@@ -153,17 +147,11 @@ async def run_command(
     """Run a command on an episode, here or at the server that runs it.
 
     Args:
-        name: Name of the command between servers.
-        handle: Runs it here.
-        services: Services of this server.
         episode_id: The episode; ``None`` for the newest one that runs here.
-        sent: Arguments of the command as JSON.
-        answer: Type of the answer.
         wait_s: Seconds to wait for another server; :data:`WAIT_S` if omitted.
 
     Raises:
         Refused: The other server rejected it, or did not answer in time.
-        SpectatorError: Raised by ``handle``.
     """
     others = services.commands
     if others is None or episode_id is None:
@@ -182,12 +170,7 @@ async def run_command(
 
 
 async def _answer(others: Commands, command: Command, services: Services, wait_s: float) -> dict[str, Any]:
-    """Wait for the answer of the server that runs the episode.
-
-    Raises:
-        EpisodeOver: The episode had ended before.
-        Refused: That server rejected the command, or did not answer in time.
-    """
+    """Wait for the answer of the server that runs the episode."""
     deadline, late = services.clock.monotonic() + wait_s, 0
     while services.clock.monotonic() < deadline:
         try:

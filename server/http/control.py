@@ -207,16 +207,9 @@ class Status(BaseModel):
 
 CHOSEN: Final = documented_body(ChooseEpisode)
 ALWAYS: Final = (
-    faults.MALFORMED,
-    faults.UNAUTHENTICATED,
-    faults.FOREIGN_ORIGIN,
-    faults.TOO_LARGE,
-    faults.NOT_JSON,
-    faults.INVALID,
-    faults.TOO_MANY,
-    faults.NO_JOURNAL,
-    faults.RECOVERING,
-)
+    faults.MALFORMED, faults.UNAUTHENTICATED, faults.FOREIGN_ORIGIN, faults.TOO_LARGE, faults.NOT_JSON,
+    faults.INVALID, faults.TOO_MANY, faults.NO_JOURNAL, faults.RECOVERING,
+)  # fmt: skip
 CHANGE_PROBLEMS: Final = documented(
     *ALWAYS, faults.NOT_YOURS, faults.NO_EPISODE, faults.OVER, faults.ELSEWHERE, faults.NO_PLAYER
 )

@@ -105,52 +105,39 @@ STREAMED: Final = {
 router = APIRouter(prefix="/api/episodes", tags=["history"], route_class=MaskedRoute)
 
 
-@router.get("", responses=documented(faults.INVALID, faults.NO_JOURNAL))
-async def list_episodes(
-    services: ServicesDep,
-    environment: Annotated[str | None, Query(max_length=64, description="Only of this world")] = None,
-    captain: Annotated[str | None, Query(max_length=64, description="Only with this captain")] = None,
-    opponent: Annotated[str | None, Query(max_length=64, description="Only against this opponent")] = None,
-    pack: Annotated[str | None, Query(max_length=64, description="Only of this evaluation pack")] = None,
-    seed: Annotated[int | None, Query(ge=0, le=MAX_SEQ, description="Only with this seed")] = None,
-    reason: Annotated[EndReason | None, Query(description="Only episodes that ended for this reason")] = None,
-    parent: Annotated[str | None, Query(max_length=64, description="Only forks of this episode")] = None,
-    run_id: Annotated[str | None, Query(max_length=64, description="Only of this run")] = None,
-    group_id: Annotated[str | None, Query(max_length=64, description="Only of this group")] = None,
-    attempt: Annotated[
-        int | None, Query(ge=1, le=MAX_ATTEMPT, description="Only attempts with this number")
-    ] = None,
-    text: Annotated[
-        str | None,
-        Query(
-            min_length=1,
-            max_length=100,
-            description="Only episodes whose result, names, seed or id contain it",
-        ),
-    ] = None,
-    ended: Annotated[bool | None, Query(description="Only ended, or only unfinished episodes")] = None,
-    before: Annotated[
-        str | None, Query(pattern=f"^{EPISODE_ID.pattern}$", description="`next` of the previous page")
-    ] = None,
-    limit: Annotated[int, Query(ge=1, le=200, description="Most episodes on the page")] = 50,
-) -> EpisodePage:
-    """List running and recorded episodes, newest first."""
-    wanted = EpisodeFilter(
-        environment=environment,
-        captain=captain,
-        opponent=opponent,
-        pack=pack,
-        seed=seed,
-        reason=reason,
-        parent=parent,
-        run_id=run_id,
-        group_id=group_id,
-        attempt=attempt,
-        text=text,
-        ended=ended,
-        before=before,
-        limit=limit + 1,
+class EpisodeQuery(BaseModel):
+    """Which episodes to list."""
+
+    environment: str | None = Field(default=None, max_length=64, description="Only of this world")
+    captain: str | None = Field(default=None, max_length=64, description="Only with this captain")
+    opponent: str | None = Field(default=None, max_length=64, description="Only against this opponent")
+    pack: str | None = Field(default=None, max_length=64, description="Only of this evaluation pack")
+    seed: int | None = Field(default=None, ge=0, le=MAX_SEQ, description="Only with this seed")
+    reason: EndReason | None = Field(default=None, description="Only episodes that ended for this reason")
+    parent: str | None = Field(default=None, max_length=64, description="Only forks of this episode")
+    run_id: str | None = Field(default=None, max_length=64, description="Only of this run")
+    group_id: str | None = Field(default=None, max_length=64, description="Only of this group")
+    attempt: int | None = Field(
+        default=None, ge=1, le=MAX_ATTEMPT, description="Only attempts with this number"
     )
+    text: str | None = Field(
+        default=None,
+        min_length=1,
+        max_length=100,
+        description="Only episodes whose result, names, seed or id contain it",
+    )
+    ended: bool | None = Field(default=None, description="Only ended, or only unfinished episodes")
+    before: str | None = Field(
+        default=None, pattern=f"^{EPISODE_ID.pattern}$", description="`next` of the previous page"
+    )
+    limit: int = Field(default=50, ge=1, le=200, description="Most episodes on the page")
+
+
+@router.get("", responses=documented(faults.INVALID, faults.NO_JOURNAL))
+async def list_episodes(services: ServicesDep, asked: Annotated[EpisodeQuery, Query()]) -> EpisodePage:
+    """List running and recorded episodes, newest first."""
+    limit = asked.limit
+    wanted = EpisodeFilter(**{**asked.model_dump(), "limit": limit + 1})
     found = await services.journal.episodes(wanted)
     following = found[limit - 1].episode_id if len(found) > limit else None
     shown = [await services.public_journal.summary(summary) for summary in found[:limit]]
@@ -246,11 +233,7 @@ async def export_events(
 
 
 async def summary_of(services: Services, episode_id: str) -> EpisodeSummary:
-    """Return the journal's summary of an episode.
-
-    Raises:
-        EpisodeNotFound: There is no such episode.
-    """
+    """Return the journal's summary of an episode."""
     summary = await services.public_views.episode(episode_id) if EPISODE_ID.fullmatch(episode_id) else None
     if summary is None:
         raise EpisodeNotFound(episode_id[:64])

@@ -27,7 +27,7 @@ from spectator.evaluation.bundles.board import (
     verified_results,
 )
 from spectator.evaluation.figures import measures_of
-from spectator.evaluation.standings import CaptainStanding, Sums, Unranked
+from spectator.evaluation.standings import CaptainStanding, Unranked
 from spectator.events import FailedDecisions
 
 from ..security import faults
@@ -44,34 +44,18 @@ def unusual_options(environment: str, options: Mapping[str, Any]) -> list[str]:
     >>> unusual_options("counting", {"turns": 7, "payload_bytes": 0})
     ['turns 7']
     """
-    usual = _usual(environment)
-    return [f"{name} {_said(value)}" for name, value in options.items() if usual.get(name) != value]
-
-
-def _usual(environment: str) -> dict[str, Any]:
-    """Return a world's default options; empty if the world is not installed."""
     try:
-        return load_world(environment).options_type().model_dump(mode="json")
-    except (ConfigurationError, InvalidRequest, ValidationError):
-        return {}
-
-
-def _said(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+        usual = load_world(environment).options_type().model_dump(mode="json")
+    except (ConfigurationError, InvalidRequest, ValidationError):  # the world is not installed
+        usual = {}
+    changed = {name: value for name, value in options.items() if usual.get(name) != value}
+    return [f"{name} {str(one).lower() if isinstance(one, bool) else one}" for name, one in changed.items()]
 
 
 def results_shown(
     data_dir: Path, mask: Callable[[str], str], environment: str | None, pack: str | None, captain: str | None
 ) -> list[VerifiedBundle]:
-    """Return matching verified results, newest first, shipped ones last.
-
-    Args:
-        data_dir: The server's data folder.
-        mask: Masks names that the operator hides.
-        environment: Only of this world.
-        pack: Only of this pack.
-        captain: Only with this captain.
-    """
+    """Return matching verified results, newest first, shipped ones last."""
     return [
         one.model_copy(update={"captains": [_masked(captain, mask) for captain in one.captains]})
         for one in [*verified_results(data_dir), *shipped_results()]
@@ -251,53 +235,43 @@ async def board_of(
 
 
 def _row(standing: CaptainStanding, services: Services) -> BoardRow:
-    sums, share, edge = standing.sums, standing.share, standing.edge
+    sums, share, edge, mask = standing.sums, standing.share, standing.edge, services.operator_orders.mask.text
+    same = (
+        "source", "episodes", "mirrored", "unfinished", "unreached", "own_share", "repeats", "wins", "ties",
+        "losses",
+    )  # fmt: skip
     return BoardRow(
         **{**standing.place._asdict(), "options": json.loads(standing.place.options)},
+        **{name: getattr(sums, name) for name in same},
         captain=standing.captain,
         fingerprint=standing.entrant.fingerprint,
-        models=[services.operator_orders.mask.text(model) for model in sums.models],
-        label=services.operator_orders.mask.text(sums.label),
-        source=sums.source,
-        episodes=sums.episodes,
-        mirrored=sums.mirrored,
-        unfinished=sums.unfinished,
-        unreached=sums.unreached,
-        own_share=sums.own_share,
+        models=[mask(model) for model in sums.models],
+        label=mask(sums.label),
         ranked=standing.unranked is None,
         unranked=standing.unranked,
-        repeats=sums.repeats,
-        wins=sums.wins,
-        ties=sums.ties,
-        losses=sums.losses,
-        share=None if share is None else BoardShare(value=share.value, low=share.low, high=share.high),
-        edge=None
-        if edge is None
-        else BoardEdge(value=edge.value, low=edge.low, high=edge.high, seeds=edge.n),
+        share=None if share is None else BoardShare.model_validate(share, from_attributes=True),
+        edge=edge and BoardEdge(value=edge.value, low=edge.low, high=edge.high, seeds=edge.n),
         measures={
             name: BoardMeasure(mean=mean.value, error=mean.error, episodes=mean.n)
             for name, mean in sums.means.items()
             if name != OUTCOME
         },
-        against=[_against(name, one, services) for name, one in standing.against],
+        against=[
+            BoardOpponent(
+                opponent=name,
+                label=mask(services.scorekeeper.standings.label(name)),
+                wins=one.wins, ties=one.ties, losses=one.losses,
+            )
+            for name, one in standing.against
+        ],
         recent=[episode_id for _, episode_id in reversed(sums.recent)],
         last_ended_at=sums.last,
-    )
-
-
-def _against(name: str, sums: Sums, services: Services) -> BoardOpponent:
-    label = services.operator_orders.mask.text(services.scorekeeper.standings.label(name))
-    return BoardOpponent(opponent=name, label=label, wins=sums.wins, ties=sums.ties, losses=sums.losses)
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class BoardFigure:
-    """A measure on the page.
-
-    Args:
-        measure: What was measured.
-        found: Its mean.
-    """
+    """A measure on the page."""
 
     measure: Measure
     found: BoardMeasure
@@ -311,12 +285,7 @@ class BoardFigure:
 
 @dataclass(frozen=True, slots=True)
 class BoardLine:
-    """One captain on the page.
-
-    Args:
-        row: Its results.
-        figures: Its measures.
-    """
+    """One captain on the page."""
 
     row: BoardRow
     figures: Sequence[BoardFigure]
@@ -324,17 +293,7 @@ class BoardLine:
 
 @dataclass(frozen=True, slots=True)
 class BoardGroup:
-    """One world, version, pack and options on the page.
-
-    Args:
-        title: Title of the world.
-        environment: Name of the world.
-        version: Its version.
-        pack: The pack.
-        options: The non-default options.
-        ranked: The ranked captains, best first.
-        unranked: The others, with the reason.
-    """
+    """One world, version, pack and options on the page."""
 
     title: str
     environment: str
@@ -350,14 +309,8 @@ class LeaderboardPage(Page):
     """Context of ``leaderboard.html``.
 
     Args:
-        board: The leaderboard.
-        groups: Its rows by group.
         verified: Verified results, each with its non-default options, and its world's installed version if
             different.
-        glossary: The measures in it.
-        environments: Selectable worlds, with their titles.
-        packs: Selectable packs.
-        opponents: Selectable opponents, with their labels.
         asked: The selection, by field.
     """
 
@@ -462,7 +415,6 @@ def _figures(row: BoardRow, measures: Sequence[Measure]) -> list[BoardFigure]:
 
 
 def _glossary(rows: Sequence[BoardRow]) -> list[Measure]:
-    """Return every measure in the rows, once."""
     shown = {(row.environment, name) for row in rows for name in row.measures}
     worlds = dict.fromkeys(row.environment for row in rows)
     known = {

@@ -119,11 +119,7 @@ async def watch_by_events(request: Request, episode_id: str) -> Response:
 
 
 def _asked_of(request: Request) -> Position | None:
-    """Return the position that a viewer by server-sent events resumes from, if any.
-
-    Raises:
-        InvalidRequest: The position is malformed.
-    """
+    """Return the position that a viewer by server-sent events resumes from, if any."""
     fields: dict[str, str] = dict(request.query_params)
     last = request.headers.get("last-event-id")
     if last:
@@ -234,7 +230,6 @@ async def _publish(websocket: WebSocket, services: Services) -> None:
 
 
 def _seen(observation: dict[str, Any], reward: float = 0.0, total: float = 0.0) -> Fact:
-    """Return the event of an observation."""
     return Fact("remote.observed", observed(observation, reward, total).model_dump(mode="json"))
 
 

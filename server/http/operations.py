@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal
 
 from fastapi import APIRouter, Depends
@@ -20,18 +21,15 @@ from starlette.responses import PlainTextResponse
 
 from spectator.clock import timestamp
 from spectator.episodes.handle import EpisodeHandle
-from spectator.episodes.supervisor import Supervisor
 from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest, JournalUnavailable
-from spectator.narration.narrator import NarrationCounts
 
-from ..background.housekeeping import DeletedEpisode, Housekeeper
+from ..background.housekeeping import DeletedEpisode
 from ..security import faults
 from ..security.bodies import Body, body_of, documented_body
 from ..security.budget import WORDS, Held
 from ..security.faults import Refused, documented
 from ..security.requests import address_of, masked
 from ..services import Services, ServicesDep, services_of
-from ..viewers.audience import Audience, EpisodeSignals
 from ..viewers.wire import EPISODE_ID
 from .control import ALWAYS, DayUsage, usage_today
 
@@ -90,75 +88,59 @@ async def metrics(request: Request, services: ServicesDep) -> PlainTextResponse:
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
 
+@dataclass(eq=False)
 class _ServiceFigures(Collector):
-    """Current state of the services as metrics."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
+    services: Services
 
     def collect(self) -> Iterator[Metric]:
-        """Yield all metrics that are not Prometheus objects themselves."""
-        yield from _of_viewers(self._services.audience)
-        yield from _of_episodes(self._services.supervisor, self._services.bus)
-        yield from _of_the_record(self._services.housekeeper)
-        yield from _of_speech(self._services.narration.tally)
-        yield from _of_the_budget(self._services)
-
-
-def _of_viewers(audience: Audience) -> Iterator[Metric]:
-    yield _gauge("viewers", "Connected viewers", len(audience))
-    codes: Counter[tuple[str, ...]] = Counter()
-    for close, count in audience.closed.items():
-        codes[(str(close.code),)] += count
-    yield _counter("viewers_closed", "Viewer connections that this server closed", ["code"], codes)
-
-
-def _of_episodes(supervisor: Supervisor, signals: EpisodeSignals) -> Iterator[Metric]:
-    yield _gauge("episodes_running", "Running episodes", len(supervisor.running()))
-    troubled = sum(live.trouble is not None for live in supervisor.showing())
-    yield _gauge("episodes_troubled", "Episodes whose record cannot be written now", troubled)
-    yield _gauge("episodes_shown", "Episodes of others that are shown here", len(supervisor.external()))
-    yield _gauge("episode_slots", "Episodes that may run at once", supervisor.slots)
-    yield _counter("episodes_started", "Started episodes", [], {(): signals.started})
-    ended = {(reason,): count for reason, count in signals.ended.items()}
-    yield _counter("episodes_ended", "Ended episodes", ["reason"], ended)
-    published = {(name,): count for name, count in signals.published.items()}
-    yield _counter("events_published", "Recorded and published events", ["type"], published)
-
-
-def _of_the_record(housekeeper: Housekeeper) -> Iterator[Metric]:
-    size = housekeeper.size
-    if size is not None:
-        yield _gauge("journal_bytes", "Size of the journal", size.bytes)
-        yield _gauge("journal_free_bytes", "Free space within the journal", size.free_bytes)
-        yield _gauge("journal_episodes", "Episodes in the journal", size.episodes)
-    yield _counter("episodes_pruned", "Removed old episodes", [], {(): housekeeper.removed})
-    yield _counter("pruned_bytes", "Size of removed episodes", [], {(): housekeeper.removed_bytes})
-
-
-def _of_speech(counts: NarrationCounts) -> Iterator[Metric]:
-    outcomes = {(name,): count for name, count in counts.outcomes.items()}
-    yield _counter("lines", "Lines of commentary by outcome", ["outcome"], outcomes)
-    summary = "Lines that a voice could not speak"
-    yield _counter("voice_failures", summary, ["voice", "reason"], counts.failures)
-
-
-def _of_the_budget(services: Services) -> Iterator[Metric]:
-    budget, spent = services.budget, services.model_ledger.spent
-    refused = {(limit,): count for limit, count in budget.refused.items()}
-    yield _counter("refusals", "Requests rejected by a limit", ["limit"], refused)
-    yield _gauge("openenv_sessions", "Open private environments", budget.environments.total())
-    reads, summary = budget.places[Held.READS], "Records and leaderboards being read now"
-    yield _gauge("reads", summary, sum(reads.held.values()))
-    yield _gauge("reads_waiting", "Requests that wait to read", reads.waiting)
-    yield _gauge("starts_paused", "Whether the operator has paused starts", services.operator_orders.paused)
-    yield _gauge("starts_waiting", "Starts that wait for a slot", services.slot_queue.waiting)
-    yield _gauge("unended_bytes", "Approximate size of unfinished episodes", services.unfinished_quota.bytes)
-    yield _gauge("model_tokens_today", "Tokens that models used today, UTC", spent.tokens)
-    yield _gauge("model_cost_today", "Cost of models today, UTC, in US dollars", spent.cost)
-    yield _gauge(
-        "voice_characters_today", "Characters that paid voices were sent today", budget.characters.sent
-    )
+        services = self.services
+        audience, supervisor, signals = services.audience, services.supervisor, services.bus
+        housekeeper, counts = services.housekeeper, services.narration.tally
+        yield _gauge("viewers", "Connected viewers", len(audience))
+        codes: Counter[tuple[str, ...]] = Counter()
+        for close, count in audience.closed.items():
+            codes[(str(close.code),)] += count
+        yield _counter("viewers_closed", "Viewer connections that this server closed", ["code"], codes)
+        yield _gauge("episodes_running", "Running episodes", len(supervisor.running()))
+        troubled = sum(live.trouble is not None for live in supervisor.showing())
+        yield _gauge("episodes_troubled", "Episodes whose record cannot be written now", troubled)
+        yield _gauge("episodes_shown", "Episodes of others that are shown here", len(supervisor.external()))
+        yield _gauge("episode_slots", "Episodes that may run at once", supervisor.slots)
+        yield _counter("episodes_started", "Started episodes", [], {(): signals.started})
+        ended = {(reason,): count for reason, count in signals.ended.items()}
+        yield _counter("episodes_ended", "Ended episodes", ["reason"], ended)
+        published = {(name,): count for name, count in signals.published.items()}
+        yield _counter("events_published", "Recorded and published events", ["type"], published)
+        size = housekeeper.size
+        if size is not None:
+            yield _gauge("journal_bytes", "Size of the journal", size.bytes)
+            yield _gauge("journal_free_bytes", "Free space within the journal", size.free_bytes)
+            yield _gauge("journal_episodes", "Episodes in the journal", size.episodes)
+        yield _counter("episodes_pruned", "Removed old episodes", [], {(): housekeeper.removed})
+        yield _counter("pruned_bytes", "Size of removed episodes", [], {(): housekeeper.removed_bytes})
+        outcomes = {(name,): count for name, count in counts.outcomes.items()}
+        yield _counter("lines", "Lines of commentary by outcome", ["outcome"], outcomes)
+        summary = "Lines that a voice could not speak"
+        yield _counter("voice_failures", summary, ["voice", "reason"], counts.failures)
+        budget, spent = services.budget, services.model_ledger.spent
+        refused = {(limit,): count for limit, count in budget.refused.items()}
+        yield _counter("refusals", "Requests rejected by a limit", ["limit"], refused)
+        yield _gauge("openenv_sessions", "Open private environments", budget.environments.total())
+        reads, summary = budget.places[Held.READS], "Records and leaderboards being read now"
+        yield _gauge("reads", summary, sum(reads.held.values()))
+        yield _gauge("reads_waiting", "Requests that wait to read", reads.waiting)
+        yield _gauge(
+            "starts_paused", "Whether the operator has paused starts", services.operator_orders.paused
+        )
+        yield _gauge("starts_waiting", "Starts that wait for a slot", services.slot_queue.waiting)
+        yield _gauge(
+            "unended_bytes", "Approximate size of unfinished episodes", services.unfinished_quota.bytes
+        )
+        yield _gauge("model_tokens_today", "Tokens that models used today, UTC", spent.tokens)
+        yield _gauge("model_cost_today", "Cost of models today, UTC, in US dollars", spent.cost)
+        yield _gauge(
+            "voice_characters_today", "Characters that paid voices were sent today", budget.characters.sent
+        )
 
 
 def _gauge(name: str, summary: str, value: float) -> Metric:

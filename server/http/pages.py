@@ -21,7 +21,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from spectator import __version__
 from spectator.catalog import load_world, world_names
-from spectator.environments.world import World
 from spectator.episodes.plan import EpisodePlan
 from spectator.errors import EpisodeNotFound, JournalError
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary
@@ -30,7 +29,7 @@ from spectator.text import clean_text
 from ..security.faults import http_problem
 from ..services import Services, services_of
 from ..viewers.wire import EPISODE_ID
-from .assets import Panels, folder, sheet_paths
+from .assets import folder, sheet_paths
 from .previews import headline_now, public_root
 
 
@@ -40,8 +39,6 @@ class Page:
 
     Args:
         root: Relative path from the page to the lobby, valid below any prefix.
-        static: Relative path to the static files.
-        title: The page's title.
     """
 
     root: str
@@ -50,11 +47,7 @@ class Page:
 
 
 class Templates:
-    """The pages' templates; missing fields are errors, and all values are escaped.
-
-    Args:
-        join: Whether style sheets that a template names together are sent as one.
-    """
+    """The pages' templates; missing fields are errors, and all values are escaped."""
 
     def __init__(self, *, join: bool) -> None:
         self._environment = Environment(
@@ -82,13 +75,7 @@ PATIENCE_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class LobbyEpisode:
-    """An episode in the lobby.
-
-    Args:
-        episode_id: Its id.
-        headline: The current or final state.
-        who: The captains.
-    """
+    """An episode in the lobby."""
 
     episode_id: str
     headline: str
@@ -97,13 +84,7 @@ class LobbyEpisode:
 
 @dataclass(frozen=True, slots=True)
 class SuggestedCaptain:
-    """A captain of the suggested match.
-
-    Args:
-        name: Its preset.
-        label: Its name for people.
-        summary: How it plays.
-    """
+    """A captain of the suggested match."""
 
     name: str
     label: str
@@ -115,12 +96,7 @@ class LobbyPage(Page):
     """Context of ``lobby.html``.
 
     Args:
-        version: Version of this software.
-        modules: Modules that the page's script imports.
-        world: Title of the suggested match's world.
-        captains: Its one or two captains.
         trained: Whether the first of them is the world's own model, which a visitor can play against.
-        running: Live episodes, oldest first.
         played: Newest ended episodes, newest first; ``None`` if the journal cannot be read now.
     """
 
@@ -191,25 +167,14 @@ SEQ: Final = re.compile(r"\d{1,16}")
 
 @dataclass(frozen=True, slots=True)
 class ScriptPage(Page):
-    """Context of a page that is drawn by its script.
-
-    Args:
-        modules: Modules that the page's script imports.
-    """
+    """Context of a page that is drawn by its script."""
 
     modules: list[str]
 
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """The preview of a link to an episode.
-
-    Args:
-        title: Title of its world.
-        environment: Its world.
-        headline: The result, or the captains.
-        description: One more sentence.
-    """
+    """The preview of a link to an episode."""
 
     title: str
     environment: str
@@ -222,22 +187,17 @@ class WatchPage(Page):
     """Context of ``watch.html``.
 
     Args:
-        episode_id: The episode.
-        preview: The preview of its link.
         first: The current state in words, shown until the page's script runs; empty if the page does not
             start at the newest event.
         panel: Relative path to the folder of its world's panel; ``None`` without one.
         beats: Beats that each event type lasts.
         chapters: Names of the chapters that each of these event types ends.
-        running: Whether it is live.
         replay: Whether it is shown from the beginning.
         events: Number of its events, as far as known without reading it.
         card: Absolute URL of its card.
         moment: Absolute URL of its clips, without suffix; empty in worlds without clips.
-        analyst: Whether its world evaluates alternatives.
         seq: The event that the link leads to; empty for none.
         oembed: Absolute URL of its oEmbed answer.
-        modules: Modules that the page's script imports.
         panel_modules: The same for the panel, its entry first.
     """
 
@@ -261,12 +221,7 @@ class WatchPage(Page):
 
 @dataclass(frozen=True, slots=True)
 class ErrorPage(Page):
-    """Context of ``error.html``.
-
-    Args:
-        status: The HTTP status.
-        message: What to do now.
-    """
+    """Context of ``error.html``."""
 
     status: int
     message: str
@@ -329,21 +284,19 @@ def install_error_pages(app: FastAPI, templates: Templates) -> None:
             return await http_problem(request, error)
         path = clean_text(request.url.path, 200)
         message = f"There is no page at {path}. The lobby lists live and earlier episodes."
-        page = _error_page(request, "Page not found", message)
-        return await run_in_threadpool(templates.render, "error.html", page, status=page.status)
+        return await run_in_threadpool(error_page, request, templates, "Page not found", message, 404)
 
     app.add_exception_handler(HTTPStatus.NOT_FOUND, not_found)  # type: ignore[arg-type]
 
 
-def _error_page(request: Request, title: str, message: str) -> ErrorPage:
-    """Return the page for ``?ep=&seq=``, if valid.
-
-    A Space passes only the query to the lobby in its frame.
-    """
+def error_page(request: Request, templates: Templates, title: str, message: str, status: int) -> Response:
+    """Return a page that says what went wrong, and what to do now."""
     path = request.url.path.removeprefix(request.scope.get("root_path", ""))
     root = "../" * (path.count("/") - 1) or "./"
-    static = f"{root}{static_path(request)}"
-    return ErrorPage(root=root, static=static, title=title, status=HTTPStatus.NOT_FOUND, message=message)
+    page = ErrorPage(
+        root=root, static=f"{root}{static_path(request)}", title=title, status=status, message=message
+    )
+    return templates.render("error.html", page, status=status)
 
 
 def _script_page(
@@ -371,7 +324,11 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
             accepted = request.headers.get("accept", "")
             if "json" in accepted and "text/html" not in accepted:
                 raise EpisodeNotFound(episode_id[:64])
-            return await run_in_threadpool(_not_found, request, templates, episode_id)
+            message = (
+                f"This server has no episode {clean_text(episode_id, 64)}. It may have been played on "
+                "another server, or the link is incomplete. The lobby lists live and earlier episodes."
+            )
+            return await run_in_threadpool(error_page, request, templates, "Episode not found", message, 404)
         preview, events = _preview_of(summary, who_played(summary, services)), summary.head_seq
     mask = services.operator_orders.mask.text
     preview = replace(
@@ -400,6 +357,7 @@ def _watch_page(
 ) -> Response:
     name, home = preview.environment, public_root(request)
     world = load_world(name) if name in world_names() else None
+    path = None if world is None else request.app.state.panels.path(world.name)
     page = WatchPage(
         root="../",
         static=f"../{static_path(request)}",
@@ -407,7 +365,7 @@ def _watch_page(
         episode_id=episode_id,
         preview=preview,
         first=first,
-        panel=_panel(request, world),
+        panel=path and f"../{path}",
         beats=json.dumps({} if world is None else dict(world.beats)),
         chapters=json.dumps({} if world is None else dict(world.chapters)),
         running=running,
@@ -440,15 +398,6 @@ def _preview_of(summary: EpisodeSummary, who: str) -> Preview:
     )
 
 
-def _not_found(request: Request, templates: Templates, episode_id: str) -> Response:
-    message = (
-        f"This server has no episode {clean_text(episode_id, 64)}. It may have been played on "
-        "another server, or the link is incomplete. The lobby lists live and earlier episodes."
-    )
-    page = _error_page(request, "Episode not found", message)
-    return templates.render("error.html", page, status=page.status)
-
-
 def _deep_link(query: Mapping[str, str]) -> str | None:
     """Return the page for ``?ep=&seq=``: a Space passes only the query to the lobby in its frame."""
     episode_id, seq = query.get("ep", ""), query.get("seq", "")
@@ -456,9 +405,3 @@ def _deep_link(query: Mapping[str, str]) -> str | None:
         return None
     place = f"?{urlencode({'seq': seq})}" if SEQ.fullmatch(seq) else ""
     return f"./watch/{quote(episode_id)}{place}"
-
-
-def _panel(request: Request, world: World | None) -> str | None:
-    panels: Panels = request.app.state.panels
-    path = None if world is None else panels.path(world.name)
-    return None if path is None else f"../{path}"

@@ -58,9 +58,6 @@ def public_root(request: Request) -> str:
 
     If the request's host belongs to an allowed origin, such as a Space's, that origin is used: a proxy may
     have terminated TLS.
-
-    Raises:
-        InvalidRequest: The header ``Host`` is invalid.
     """
     host = request.url.netloc
     if not HOST.fullmatch(host):
@@ -83,10 +80,6 @@ class EpisodePreview:
     """A summary of an episode, without hidden names.
 
     Args:
-        episode_id: Its id.
-        title: Title of its world.
-        headline: The result, or the current state.
-        seats: The captains.
         status: ``live``, ``paused`` or ``ended``.
         at: Position in the game; empty if unknown.
         progress: Completed share of the game, in [0, 1]; ``None`` if unknown.
@@ -108,22 +101,12 @@ class EpisodePreview:
 
 
 async def preview_of(services: Services, episode_id: str) -> EpisodePreview:
-    """Return the current preview of an episode.
-
-    Raises:
-        EpisodeNotFound: There is no such episode.
-        JournalError: Its record cannot be read.
-    """
+    """Return the current preview of an episode."""
     return read_preview(services, episode_id, *await state_of(services, episode_id))
 
 
 async def state_of(services: Services, episode_id: str) -> tuple[Mapping[str, Any], int]:
-    """Return an episode's current state for viewers, and the number of its last event.
-
-    Raises:
-        EpisodeNotFound: There is no such episode.
-        JournalError: Its record cannot be read.
-    """
+    """Return an episode's current state for viewers, and the number of its last event."""
     live = services.supervisor.live(episode_id)
     if live is not None and live.head_seq:
         await live.open()
@@ -184,7 +167,6 @@ def _chances(environment: str, seen: Mapping[str, Any]) -> tuple[float, ...]:
 
 
 def _share(value: object) -> float | None:
-    """Return ``value`` if it is in [0, 1]."""
     return float(value) if isinstance(value, int | float) and 0 <= value <= 1 else None
 
 
@@ -227,11 +209,6 @@ class PictureCache(Generic[_Key]):
 
 async def output_of(program: Path, given: bytes, longest_s: float) -> bytes:
     """Run a program and return its output; it is killed if the call is cancelled.
-
-    Args:
-        program: A Python file.
-        given: Its standard input.
-        longest_s: Time limit in seconds.
 
     Raises:
         NothingToDraw: The program reported that.
@@ -277,21 +254,11 @@ class Cards:
         self._can_write: bool | None = None
 
     async def of(self, glance: EpisodePreview) -> bytes:
-        """Return the card as a PNG.
-
-        Raises:
-            NoFont: There is no font.
-            CannotDraw: Drawing failed.
-        """
+        """Return the card as a PNG."""
         return await self._pictures.of((glance.episode_id, glance.head_seq), partial(self._drawn, glance))
 
     async def require_font(self) -> None:
-        """Check once that there is a font; without one pictures lack their text.
-
-        Raises:
-            NoFont: There is no font.
-            CannotDraw: Drawing failed.
-        """
+        """Check once that there is a font; without one pictures lack their text."""
         if self._can_write is None:
             written = await draw(whole_svg(text_svg(4, 40, 30, "Aa", INK), 64, 64))
             self._can_write = written != await draw(whole_svg("", 64, 64))
@@ -304,11 +271,7 @@ class Cards:
 
 
 async def draw(svg: str) -> bytes:
-    """Draw SVG as a PNG in a separate process.
-
-    Raises:
-        CannotDraw: It failed, or took longer than :data:`LONGEST_S`.
-    """
+    """Draw SVG as a PNG in a separate process."""
     return await output_of(Path(__file__).with_name("drawing.py"), svg.encode(), LONGEST_S)
 
 
@@ -392,7 +355,6 @@ def _line(chances: Sequence[float], *, over: bool) -> str:
 
 
 def _progress(glance: EpisodePreview) -> str:
-    """Draw the progress, if the chances are unknown."""
     done = 1.0 if glance.status == "ended" else (glance.progress or 0.0)
     bar = f'<rect x="{LEFT}" y="430" height="16" rx="8" width="'
     return (
@@ -420,9 +382,7 @@ class WantedClip:
     """A requested clip.
 
     Args:
-        episode_id: The episode.
         from_seq: The viewer's position.
-        seconds: Longest duration.
         still: Whether only a picture of the outcome is wanted.
     """
 
@@ -433,11 +393,7 @@ class WantedClip:
 
 
 class MomentClips:
-    """Draws clips, one at a time in a separate process, and caches the last few.
-
-    Args:
-        cards: Checks for a font.
-    """
+    """Draws clips, one at a time in a separate process, and caches the last few."""
 
     def __init__(self, cards: Cards) -> None:
         self._cards = cards
@@ -447,11 +403,8 @@ class MomentClips:
         """Return the clip: an animated WebP, or a PNG.
 
         Raises:
-            EpisodeNotFound: There is no such episode.
             NoClips: Its world has no scenes.
             NothingToDraw: No scene has happened yet.
-            NoFont: There is no font.
-            CannotDraw: Drawing failed.
         """
         summary = await summary_of(services, wanted.episode_id)
         world = load_world(summary.environment) if summary.environment in world_names() else None

@@ -8,7 +8,7 @@ import gzip
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import cached_property
-from typing import Final, Protocol
+from typing import Final
 
 import brotli
 from fastapi.routing import APIRoute
@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from spectator.episodes.embargo import PublicReader
 from spectator.episodes.past_states import Turn
 from spectator.journal.pieces import GZIP_BEGIN, PieceRequest, gzip_end, piece_of
 
@@ -39,12 +40,7 @@ PICTURE: Final = f"{NOTHING}; style-src 'unsafe-inline'"
 
 
 class PrecompressedContent:
-    """Content that never changes, plain and compressed.
-
-    Args:
-        content: The content.
-        media_type: Its media type.
-    """
+    """Content that never changes, plain and compressed."""
 
     def __init__(self, content: bytes, media_type: str) -> None:
         self._content = content
@@ -108,11 +104,7 @@ BROTLI_ASIDE_FROM: Final = 16 * 1024
 
 
 class Compression(GZipMiddleware):
-    """Compresses answers if the client accepts that, long ones piece by piece.
-
-    Args:
-        app: The wrapped application.
-    """
+    """Compresses answers if the client accepts that, long ones piece by piece."""
 
     def __init__(self, app: ASGIApp) -> None:
         super().__init__(app, PACK_FROM, PACK_LEVEL, PACK_ASIDE_FROM)
@@ -206,24 +198,13 @@ PIECE_S: Final = 30.0
 """Seconds that a client may take for one piece before its download is aborted."""
 
 
-class TextReader(Protocol):
-    """Reads events without decoding them."""
-
-    async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> Sequence[str]:
-        """Read the events of an episode with ``seq > after_seq``, in order."""
-        ...
-
-
 class Download(StreamingResponse):
     """A streamed answer that releases its resources at the end.
 
     It ends once it is sent, cancelled, or too slow.
 
     Args:
-        pieces: The content.
         held: Resources, closed at the end.
-        media_type: The media type.
-        headers: Further headers.
     """
 
     def __init__(
@@ -261,9 +242,6 @@ async def reading(services: Services, request: Request) -> AsyncIterator[AsyncEx
     """Hold a place for reading, before anything is looked up.
 
     It is released at the end of the ``with`` block, or of the :func:`download` that takes it over.
-
-    Raises:
-        Refused: No place became free in time.
     """
     async with AsyncExitStack() as held:
         await held.enter_async_context(services.budget.hold(Held.READS, request))
@@ -298,9 +276,6 @@ async def download_in_process(
     """Stream an ended record unchanged, read by the reading process if long.
 
     Nothing in it may be derived, withheld or masked.
-
-    Raises:
-        JournalError: The record cannot be read.
     """
     turn = services.budget.reading_turn
     async with turn():
@@ -339,7 +314,7 @@ async def _pieces_from_process(
 
 
 async def part_of(
-    records: TextReader, episode_id: str, after_seq: int, limit: int, turn: Turn
+    records: PublicReader, episode_id: str, after_seq: int, limit: int, turn: Turn
 ) -> AsyncIterator[bytes]:
     """Yield at most ``limit`` events as lines; see :func:`lines_of`."""
     while limit > 0:
@@ -351,13 +326,12 @@ async def part_of(
         yield "\n".join((*batch, "")).encode()
 
 
-async def lines_of(records: TextReader, episode_id: str, after_seq: int, turn: Turn) -> AsyncIterator[bytes]:
+async def lines_of(
+    records: PublicReader, episode_id: str, after_seq: int, turn: Turn
+) -> AsyncIterator[bytes]:
     """Yield the events after ``after_seq`` as lines, without decoding them.
 
     Args:
-        records: Reads the events.
-        episode_id: The episode.
-        after_seq: Number of the event to start after.
         turn: Each piece is read within it.
     """
     events = FIRST_EVENTS

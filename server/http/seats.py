@@ -239,11 +239,7 @@ def _people(live: EpisodeHandle) -> dict[str, HumanPolicy]:
 
 
 def _own(episode_id: str, people: Sequence[str], key: str | None, services: Services) -> list[str]:
-    """Return the seats that these keys may play; without keys, the only seat.
-
-    Raises:
-        Refused: The keys match none of the seats.
-    """
+    """Return the seats that these keys may play; without keys, the only seat."""
     if key is None:
         return list(people) if len(people) == 1 else []
     seats = services.seat_keys.seats(key, episode_id, people)

@@ -93,7 +93,6 @@ class EmbedPage(Page):
     """Context of ``embed.html``.
 
     Args:
-        glance: The episode's preview.
         chance: The agent's chance to win in percent; empty if unknown.
     """
 
@@ -226,11 +225,7 @@ def sharing_pages(templates: Templates) -> APIRouter:
 
 
 def _episode_at(url: str, home: str) -> str:
-    """Return the id of the episode whose page is at ``url``.
-
-    Raises:
-        EpisodeNotFound: The URL is not an episode's page on this server.
-    """
+    """Return the id of the episode whose page is at ``url``."""
     try:
         asked, own = urlsplit(url), urlsplit(home)
     except ValueError:
@@ -244,17 +239,12 @@ def _episode_at(url: str, home: str) -> str:
 
 
 async def _seen(services: Services, request: Request, episode_id: str) -> EpisodePreview:
-    """Return the preview of an episode."""
     async with _reading(services, request, episode_id):
         return await preview_of(services, episode_id)
 
 
 def _reading(services: Services, request: Request, episode_id: str) -> AbstractAsyncContextManager[None]:
-    """Hold a place for reading, since ended episodes are read from their record.
-
-    Raises:
-        EpisodeNotFound: The id is invalid.
-    """
+    """Hold a place for reading, since ended episodes are read from their record."""
     if not EPISODE_ID.fullmatch(episode_id):
         raise EpisodeNotFound(episode_id[:64])
     return services.budget.hold(Held.READS, request)

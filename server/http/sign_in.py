@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from math import floor
 from typing import Final
-from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request, Response
 from pydantic import BaseModel, Field
@@ -16,7 +15,7 @@ from ..security.faults import Refused, documented, problem, too_many
 from ..security.openid import CALLBACK, FAILED, FORGOTTEN, NO_SIGN_IN, SignIn
 from ..security.requests import address_of
 from ..services import Services, ServicesDep
-from .pages import ErrorPage, Templates, static_path
+from .pages import Templates, error_page
 
 START: Final = "/sign-in"
 
@@ -108,7 +107,6 @@ def sign_in_router(templates: Templates) -> APIRouter:
 
     @router.get(START, include_in_schema=False)
     async def sign_in(request: Request, services: ServicesDep, next: str = "/") -> Response:
-        """Begin a sign-in."""
         try:
             entrance = _entrance(services)
             if (wait_s := entrance.begun.take(address_of(request))) > 0:
@@ -124,16 +122,15 @@ def sign_in_router(templates: Templates) -> APIRouter:
 
     @router.get(CALLBACK, include_in_schema=False)
     async def signed_in(request: Request, services: ServicesDep) -> Response:
-        """Complete a sign-in after the redirect from Hugging Face."""
         try:
             entrance, session = _entrance(services), services.visitor_sessions.of(request)
             if session is None:
                 raise Refused(FAILED, FORGOTTEN)
-            found = await entrance.finish(request, session)
+            user, key = await entrance.finish(request, session)
         except Refused as refused:
             return await _refusal(request, templates, refused)
         after = session.after
-        session = services.visitor_sessions.sign_in(session, found.user, found.lent)
+        session = services.visitor_sessions.sign_in(session, user, key)
         answer = RedirectResponse(f"{entrance.provider.public_url}{after}", status_code=303)
         services.visitor_sessions.give_cookie(answer, request, session)
         answer.headers["Cache-Control"] = "no-store"
@@ -158,17 +155,9 @@ def _was_signed_in(request: Request, services: Services) -> bool:
 
 
 async def _refusal(request: Request, templates: Templates, refused: Refused) -> Response:
-    """Show a rejection as a page to browsers, as a problem document to other clients."""
     if "text/html" not in request.headers.get("accept", ""):
         return problem(refused.kind, refused.detail, instance=request.url.path, headers=refused.headers)
-    root = "../" * (urlsplit(str(request.url)).path.count("/") - 1) or "./"
-    page = ErrorPage(
-        root=root,
-        static=f"{root}{static_path(request)}",
-        title=refused.kind.title,
-        status=refused.kind.status,
-        message=refused.detail,
-    )
-    answer = await run_in_threadpool(templates.render, "error.html", page, status=page.status)
+    kind = refused.kind
+    answer = await run_in_threadpool(error_page, request, templates, kind.title, refused.detail, kind.status)
     answer.headers["Cache-Control"] = "no-store"
     return answer

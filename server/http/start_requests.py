@@ -63,14 +63,7 @@ class OwnEndpoint(Body):
 
 @dataclass(frozen=True, slots=True)
 class WantedSeat:
-    """One seat in a request.
-
-    Args:
-        field: The field with the preset.
-        preset: The preset's name; ``None`` if omitted.
-        endpoint_field: The field with an endpoint.
-        endpoint: The endpoint, if any.
-    """
+    """One seat in a request."""
 
     field: str
     preset: str | None
@@ -79,12 +72,7 @@ class WantedSeat:
 
 
 class VisitorModels:
-    """Resolves the models that the sender of a request brings.
-
-    Args:
-        request: The request.
-        services: Sign-ins and settings.
-    """
+    """Resolves the models that the sender of a request brings."""
 
     def __init__(self, request: Request, services: Services) -> None:
         self._request = request
@@ -321,11 +309,7 @@ class ForkEpisode(Body):
 
 
 def wanted_fork(sent: dict[str, Any]) -> tuple[ForkRequest, ForkEpisode]:
-    """Parse a fork request; return it with its fields.
-
-    Raises:
-        InvalidRequest: Names every invalid field.
-    """
+    """Parse a fork request; return it with its fields."""
     reading = read_fields(ForkEpisode, sent)
     wrong, fields = list(reading.wrong), reading.fields
     named = {field.field for field in wrong}
@@ -352,17 +336,7 @@ async def wanted_episode(
     own: VisitorModels,
     plan: Callable[[EpisodeRequest, LoadWorld], EpisodePlan],
 ) -> tuple[EpisodePlan, StartEpisode]:
-    """Parse a start request; return its plan and its fields.
-
-    Args:
-        sent: The body.
-        default_environment: World if none is named.
-        own: Resolves the models that the sender brings.
-        plan: Plans an episode.
-
-    Raises:
-        InvalidRequest: Names every invalid field.
-    """
+    """Parse a start request; return its plan and its fields."""
     reading = read_fields(StartEpisode, sent)
     wrong = list(reading.wrong)
     fields = reading.fields
@@ -402,7 +376,6 @@ async def wanted_episode(
 
 
 def _seats(fields: StartEpisode) -> tuple[WantedSeat, WantedSeat]:
-    """Return both seats of a request."""
     sent = fields.model_fields_set
     captain = fields.captain_preset if "captain_preset" in sent else None
     opponent = fields.opponent_choice if "opponent_choice" in sent else None

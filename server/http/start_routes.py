@@ -110,10 +110,7 @@ async def catalog(services: ServicesDep) -> Catalog:
 def _catalog_world(world: World) -> CatalogWorld:
     captain, opponent = load_world(world.name).pairings()[0]
     return CatalogWorld(
-        name=world.name,
-        version=world.version,
-        title=world.title,
-        summary=world.summary,
+        **{name: getattr(world, name) for name in ("name", "version", "title", "summary", "profile")},
         actors=list(world.actors),
         options=world.options_type.model_json_schema(),
         captains=[_catalog_preset(preset) for preset in world.captains.values()],
@@ -122,26 +119,13 @@ def _catalog_world(world: World) -> CatalogWorld:
         default_opponent=world.default_opponent if world.opponents else None,
         suggested_captain=captain,
         suggested_opponent=opponent,
-        packs=[
-            CatalogPack(
-                name=pack.name, version=pack.version, summary=pack.summary, options=dict(pack.options)
-            )
-            for pack in world.packs.values()
-        ],
-        profile=world.profile,
+        packs=[CatalogPack.model_validate(pack, from_attributes=True) for pack in world.packs.values()],
     )
 
 
 def _catalog_preset(preset: Preset) -> CatalogPreset:
-    return CatalogPreset(
-        name=preset.name,
-        label=preset.label,
-        summary=preset.summary,
-        source=preset.source,
-        available=preset.missing is None,
-        missing=preset.missing,
-        costs_money=preset.costs_money,
-    )
+    fields = {name: getattr(preset, name) for name in CatalogPreset.model_fields if name != "available"}
+    return CatalogPreset(**fields, available=preset.missing is None)
 
 
 logger = logging.getLogger(__name__)
@@ -217,11 +201,7 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
 
 
 async def _load_for_fork(wanted: ForkRequest, request: Request, services: Services) -> LoadWorld:
-    """Return a loader of worlds with the sender's own models instead of the parent's.
-
-    Raises:
-        InvalidRequest: A seat needs a visitor's model that the sender does not bring.
-    """
+    """Return a loader of worlds with the sender's own models instead of the parent's."""
     begun = await services.journal.read(wanted.episode_id, limit=1)
     seats = begun[0].event.data["seats"].items() if begun else ()
     before = {actor == begun[0].event.data["agent"]: seat["policy"] for actor, seat in seats}
@@ -276,9 +256,6 @@ async def _remote_or_queued(
 
     Forks start only here, since their past must be copied first, and so do matches with a visitor's model,
     whose key no other server has.
-
-    Raises:
-        Refused: No server has a free slot, and none became free here in time.
     """
     handed_over = plan if isinstance(wait, StartEpisode) and not brings_model(plan) else None
     if (episode_id := await _handed_over(handed_over, services)) is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Annotated, Final, Literal
 
 from fastapi import APIRouter, Path, Query
@@ -17,7 +17,7 @@ from starlette.responses import FileResponse, Response
 from spectator.catalog import load_world
 from spectator.narration.commentary import ANALYST, LEAD, Speaker, SpeechFailure, aloud
 
-from ..background.narration import AUDIO, Speaks
+from ..background.narration import AUDIO, VoiceAnswer
 from ..security import faults
 from ..security.budget import Held
 from ..security.faults import Refused, documented
@@ -33,15 +33,6 @@ AGAIN_S: Final = "2"
 router = APIRouter(tags=["voice"])
 
 
-class VoiceAnswer(BaseModel):
-    """How commentary is spoken on this server."""
-
-    voice: str = Field(description="Name of the voice: cartesia, espeak, browser or silent")
-    speaks: Speaks = Field(description="The server makes `clips`, each `browser` speaks, or `nobody` does")
-    answers: bool = Field(description="Whether a second commentator speaks too")
-    fault: str | None = Field(description="The current fault of the voice; captions continue")
-
-
 class LineClip(BaseModel):
     """The clip of a line."""
 
@@ -54,7 +45,7 @@ class LineClip(BaseModel):
 @router.get("/api/voice")
 async def voice(services: ServicesDep) -> VoiceAnswer:
     """Report how commentary is spoken on this server, and its current fault."""
-    return VoiceAnswer(**asdict(services.narration.state))
+    return services.narration.state
 
 
 @router.get(
@@ -124,12 +115,7 @@ NAMES: Final = {"neural": "Neural voice", "espeak": "espeak-ng"}
 
 @dataclass(frozen=True, slots=True)
 class VoiceSample:
-    """A sample sentence.
-
-    Args:
-        text: Its words.
-        address: Path of its clip, below the root.
-    """
+    """A sample sentence."""
 
     text: str
     address: str
@@ -137,12 +123,7 @@ class VoiceSample:
 
 @dataclass(frozen=True, slots=True)
 class VoiceRow:
-    """A voice of this server.
-
-    Args:
-        title: Its name.
-        samples: Its samples.
-    """
+    """A voice of this server."""
 
     title: str
     samples: Sequence[VoiceSample]
@@ -150,12 +131,7 @@ class VoiceRow:
 
 @dataclass(frozen=True, slots=True)
 class VoicePage(Page):
-    """Context of ``voice.html``.
-
-    Args:
-        voices: Available voices, the best of each speaker first.
-        fault: The current fault of the voice; empty if none.
-    """
+    """Context of ``voice.html``."""
 
     voices: Sequence[VoiceRow]
     fault: str
@@ -175,7 +151,16 @@ def voice_page(templates: Templates) -> APIRouter:
             root="./",
             static=f"./{static_path(request)}",
             title="Voice · Spectator",
-            voices=[_voice_row(name, speaker) for name, speaker in narration.voices_that_speak()],
+            voices=[
+                VoiceRow(
+                    f"{NAMES.get(name, name)}, {speaker}",
+                    [
+                        VoiceSample(text, f"voice/{name}/{speaker}/{number}")
+                        for number, text in enumerate(SAMPLES[speaker])
+                    ],
+                )
+                for name, speaker in narration.voices_that_speak()
+            ],
             fault=narration.state.fault or "",
         )
         return await run_in_threadpool(templates.render, "voice.html", page)
@@ -200,10 +185,3 @@ def voice_page(templates: Templates) -> APIRouter:
         return FileResponse(path, media_type=clip.mime, headers={"Cache-Control": "public, max-age=3600"})
 
     return pages
-
-
-def _voice_row(voice: str, speaker: Speaker) -> VoiceRow:
-    samples = [
-        VoiceSample(text, f"voice/{voice}/{speaker}/{number}") for number, text in enumerate(SAMPLES[speaker])
-    ]
-    return VoiceRow(f"{NAMES.get(voice, voice)}, {speaker}", samples)

@@ -47,13 +47,7 @@ SERVER_ERROR: Final = -32000
 
 
 class RpcError(Exception):
-    """A JSON-RPC error.
-
-    Args:
-        code: The JSON-RPC error code.
-        message: The reason for people.
-        data: Details.
-    """
+    """A JSON-RPC error."""
 
     def __init__(self, code: int, message: str, data: Mapping[str, Any] | None = None) -> None:
         self.code = code
@@ -66,9 +60,6 @@ class RpcCall:
     """A JSON-RPC request.
 
     Args:
-        id: The id, which its answer repeats.
-        method: The method.
-        params: Its parameters.
         notification: Whether it expects no answer.
     """
 
@@ -79,11 +70,7 @@ class RpcCall:
 
 
 def read_call(value: Any) -> RpcCall:
-    """Parse a request.
-
-    Raises:
-        RpcError: It is invalid.
-    """
+    """Parse a request."""
     if not isinstance(value, dict):
         raise RpcError(INVALID_REQUEST, "a request is one JSON object; batches are not supported")
     method, params, call_id = value.get("method"), value.get("params"), value.get("id")
@@ -124,9 +111,6 @@ def episode_asked(params: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the episode parameters in ``initialize``, if any.
 
     They are in ``_meta`` under :data:`EPISODE`.
-
-    Raises:
-        RpcError: They are not an object.
     """
     meta = params.get("_meta")
     asked = meta.get(EPISODE) if isinstance(meta, Mapping) else None
@@ -179,13 +163,7 @@ def all_tools(wire: WireWorld, actions: list[dict[str, Any]]) -> list[dict[str, 
 
 
 async def answer(value: Any, wire: WireWorld, borrow: Borrow) -> str | None:
-    """Answer a request; returns ``None`` for a notification.
-
-    Args:
-        value: The parsed request.
-        wire: The world.
-        borrow: Lends the request's environment.
-    """
+    """Answer a request; returns ``None`` for a notification."""
     try:
         call = read_call(value)
         if call.notification:
@@ -196,11 +174,7 @@ async def answer(value: Any, wire: WireWorld, borrow: Borrow) -> str | None:
 
 
 async def perform(call: RpcCall, wire: WireWorld, borrow: Borrow) -> str:
-    """Run a call; returns its result as JSON.
-
-    Raises:
-        RpcError: The call failed.
-    """
+    """Run a call; returns its result as JSON."""
     asked: Mapping[str, Any] | None = None
     if call.method == "initialize":
         asked = episode_asked(call.params)
@@ -249,11 +223,7 @@ async def _use_tool(params: Mapping[str, Any], session: Session) -> str:
 
 
 def reset_request(params: Mapping[str, Any]) -> ResetRequest:
-    """Parse the parameters of an episode.
-
-    Raises:
-        RpcError: A parameter is invalid.
-    """
+    """Parse the parameters of an episode."""
     try:
         return ResetRequest.model_validate(params)
     except ValidationError as error:
@@ -277,10 +247,6 @@ class McpHandler:
 
     Without a session every request has its own environment. ``initialize`` and ``openenv/session/create``
     keep one until it is closed or idle for too long.
-
-    Args:
-        sessions: The open environments.
-        wire: The world.
     """
 
     sessions: SessionRegistry
@@ -338,7 +304,6 @@ class McpHandler:
     async def _keep(
         self, request: Request, params: Mapping[str, Any], *, reset: Mapping[str, Any] | None
     ) -> Session:
-        """Open a kept environment, and reset it if there are parameters."""
         wanted = reset_request(reset) if reset else None
         try:
             session = await self.sessions.open(self.wire, request, kept=True)

@@ -36,14 +36,7 @@ class Code(StrEnum):
 
 
 class WireError(SpectatorError):
-    """A message cannot be handled; its sender gets an error and may continue.
-
-    Args:
-        code: The error code.
-        message: The reason for people.
-        errors: Invalid fields, if any.
-        extra: Further members of the answer.
-    """
+    """A message cannot be handled; its sender gets an error and may continue."""
 
     def __init__(
         self,
@@ -238,11 +231,7 @@ TYPES: Final = ("reset", "step", "state", "close", "mcp")
 
 
 def read_message(text: str | None) -> AnyMessage:
-    """Read a socket message; ``None`` means a binary one.
-
-    Raises:
-        WireError: It is not a valid message.
-    """
+    """Read a socket message; ``None`` means a binary one."""
     value = read_json(text)
     if not isinstance(value, dict):
         raise WireError(Code.VALIDATION_ERROR, 'a message is a JSON object such as {"type": "state"}')
@@ -259,11 +248,7 @@ def read_message(text: str | None) -> AnyMessage:
 
 
 def read_json(text: str | None) -> Any:
-    """Parse strict JSON within the limits of depth and size.
-
-    Raises:
-        WireError: It is invalid.
-    """
+    """Parse strict JSON within the limits of depth and size."""
     if text is None:
         raise WireError(Code.INVALID_JSON, "send JSON as text; binary messages are not supported")
     try:

@@ -45,12 +45,7 @@ MAX_ACTION: Final = 64 * 1024
 
 
 class PooledEnvironment:
-    """One named environment and its agent's conversation.
-
-    Args:
-        session: The environment.
-        world: Its world.
-    """
+    """One named environment and its agent's conversation."""
 
     def __init__(self, session: Session, world: World) -> None:
         self.session = session
@@ -72,7 +67,6 @@ class PooledEnvironment:
 
         Raises:
             InvalidRequest: A parameter is invalid; the current episode continues.
-            EpisodeError: The world failed.
         """
         async with self._turn:
             answer = await self.session.reset(asked)
@@ -97,7 +91,6 @@ class PooledEnvironment:
 
         Raises:
             NoEpisode: There is no episode.
-            EpisodeError: The world failed.
         """
         task = asyncio.get_running_loop().create_task(self._step(said, step_id))
         self._stepping.add(task)
@@ -142,11 +135,7 @@ class PooledEnvironment:
 
 
 def read_reset(env_id: str, sent: dict[str, Any]) -> ResetRequest:
-    """Parse ``{"env_param", "seed"}``.
-
-    Raises:
-        InvalidRequest: Names every invalid field.
-    """
+    """Parse ``{"env_param", "seed"}``."""
     options = sent.get("env_param") or {}
     if not isinstance(options, dict):
         raise InvalidRequest([FieldError("env_param", "must be an object of the world's options")])
@@ -161,11 +150,7 @@ def read_reset(env_id: str, sent: dict[str, Any]) -> ResetRequest:
 
 
 async def read_step(request: Request) -> tuple[str, str | None]:
-    """Parse the action and the step's id.
-
-    Raises:
-        InvalidRequest: Names the invalid field.
-    """
+    """Parse the action and the step's id."""
     sent = await read_object(request)
     action, step_id = sent.get("action"), sent.get("step_id")
     if not isinstance(action, str) or len(action) > MAX_ACTION:
@@ -197,12 +182,7 @@ CROWDED: Final = Kind("too-many-environments", 503, "No further environment can 
 
 
 class PooledRoutes:
-    """Environments named by clients, kept until released or idle too long.
-
-    Args:
-        sessions: The open environments.
-        worlds: The worlds that clients have used.
-    """
+    """Environments named by clients, kept until released or idle too long."""
 
     def __init__(self, sessions: SessionRegistry, worlds: WireWorlds) -> None:
         self._sessions = sessions

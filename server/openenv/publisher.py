@@ -7,8 +7,6 @@ from contextlib import AsyncExitStack
 from dataclasses import replace
 from typing import Any
 
-from starlette.requests import HTTPConnection
-
 from spectator.episodes.handle import ExternalDriver
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.stream import RecordedTurns
@@ -17,9 +15,8 @@ from spectator.errors import EpisodeError, FieldError, InvalidRequest, JournalEr
 from spectator.policies.policy import Policy, Preset
 from spectator.text import clean_text
 
-from ..security.budget import Budget, ClientAccount, Costly
+from ..security.budget import ClientAccount, Costly
 from ..security.faults import Refused
-from ..security.permissions import Guard
 
 MAX_LABEL = 64
 
@@ -29,7 +26,6 @@ class PublishedEpisode:
 
     Args:
         episode_id: Its public id.
-        driver: Records and publishes its events.
     """
 
     def __init__(self, episode_id: str, driver: ExternalDriver) -> None:
@@ -48,42 +44,10 @@ class PublishedEpisode:
         self._driver.give_up("interrupted", detail)
 
 
-class Publisher:
-    """Publishes private episodes, up to a limit.
-
-    Args:
-        limit: Episodes published at once.
-    """
-
-    def __init__(self, limit: int) -> None:
-        self._limit = limit
-        self._supervisor: Supervisor | None = None
-        self._guard: Guard | None = None
-        self._budget: Budget | None = None
-
-    def attach(self, supervisor: Supervisor, guard: Guard, budget: Budget) -> None:
-        """Set the services, once the server has them."""
-        self._supervisor = supervisor
-        self._guard = guard
-        self._budget = budget
-
-    def for_client(self, connection: HTTPConnection) -> ClientPublisher | None:
-        """Return the publisher of one client's episodes; ``None`` if it may not publish."""
-        if self._guard is None or self._supervisor is None or self._budget is None:
-            return None
-        try:
-            self._guard.require_operator(connection)
-        except Refused:
-            return None
-        return ClientPublisher(self._supervisor, self._budget.account(connection), self._limit)
-
-
 class ClientPublisher:
     """Publishes the private episodes of one client.
 
     Args:
-        supervisor: Shows the episodes.
-        account: Counts them.
         limit: Episodes of all clients published at once.
     """
 

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from fastapi import APIRouter, FastAPI
-from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, ValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
@@ -24,7 +23,7 @@ from spectator.errors import FieldError, InvalidRequest
 from ..security import faults
 from ..security.bodies import in_thread_if_large, read_object
 from ..security.budget import Budget
-from ..security.faults import Problem, Refused, documented, install_faults, problem
+from ..security.faults import Refused, describe, documented, install_faults, problem
 from ..security.permissions import Guard, Offer
 from ..settings import Settings
 from . import sockets
@@ -41,7 +40,7 @@ from .messages import (
     wrong_fields,
 )
 from .pooled import CROWDED, PooledRoutes
-from .publisher import Publisher
+from .publisher import ClientPublisher
 from .session import Session, SessionLimits
 from .session_registry import SessionRegistry, SessionsFull
 from .worlds import WireWorld, WireWorlds
@@ -63,27 +62,26 @@ class OpenEnv:
     """The OpenEnv service of the server.
 
     Args:
-        sessions: The open private environments.
-        worlds: The worlds that clients have used.
         default: Name of the world at the root.
-        publisher: Publishes private episodes.
     """
 
     sessions: SessionRegistry
     worlds: WireWorlds
     default: str
-    publisher: Publisher
+    most_published: int
 
     async def start(self, supervisor: Supervisor, guard: Guard, budget: Budget) -> None:
-        """Load the default world, so that a broken one fails at startup.
-
-        Args:
-            supervisor: Shows published episodes.
-            guard: Decides which clients may publish.
-            budget: The limits of clients.
-        """
+        """Load the default world, so that a broken one fails at startup."""
         self.sessions.budget = budget
-        self.publisher.attach(supervisor, guard, budget)
+
+        def publisher_for(connection: HTTPConnection) -> ClientPublisher | None:
+            try:
+                guard.require_operator(connection)
+            except Refused:
+                return None
+            return ClientPublisher(supervisor, budget.account(connection), self.most_published)
+
+        self.sessions.publisher_for = publisher_for
         await self.worlds.get(self.default)
 
     async def aclose(self) -> None:
@@ -102,12 +100,7 @@ async def _not_of_mcp() -> None:
 
 
 class WorldRoutes:
-    """The contract's routes for one world.
-
-    Args:
-        service: Sessions and worlds.
-        name: Name of the world.
-    """
+    """The contract's routes for one world."""
 
     def __init__(self, service: OpenEnv, name: str) -> None:
         self._sessions = service.sessions
@@ -215,8 +208,6 @@ def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = Non
 
     Args:
         app: The application; routes that it already has take precedence.
-        settings: The default world, limits of environments, and timeouts.
-        clock: Measures silence.
 
     Returns:
         The service; start and close it with the application.
@@ -229,9 +220,8 @@ def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = Non
         offer=Offer.of(settings),
         by_address=settings.openenv_sessions_per_address,
     )
-    publisher = Publisher(settings.openenv_max_published)
-    sessions = SessionRegistry(limits, clock or SystemClock(), publisher=publisher)
-    service = OpenEnv(sessions, WireWorlds(), settings.environment, publisher)
+    sessions = SessionRegistry(limits, clock or SystemClock())
+    service = OpenEnv(sessions, WireWorlds(), settings.environment, settings.openenv_max_published)
     app.router.routes.extend(WorldRoutes(service, settings.environment).router().routes)
     for name in world_names():
         world = _world_app(service, name)
@@ -248,27 +238,14 @@ METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 
 
 def _world_app(service: OpenEnv, name: str) -> FastAPI:
-    """Return an application with one world's contract and OpenAPI document."""
     app = FastAPI(title=f"Spectator: {name}", version=__version__, docs_url=None, redoc_url=None)
     install_faults(app)
     app.router.routes.extend(WorldRoutes(service, name).router().routes)
-    app.openapi = lambda: _openapi(app)  # type: ignore[method-assign]
+    describe(app)
     return app
 
 
-def _openapi(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document of one world, with its problem documents."""
-    if app.openapi_schema is None:
-        document = get_openapi(title=app.title, version=app.version, routes=app.routes)
-        schema = Problem.model_json_schema(ref_template="#/components/schemas/{model}")
-        schemas = document.setdefault("components", {}).setdefault("schemas", {})
-        schemas.update(schema.pop("$defs", {}), Problem=schema)
-        app.openapi_schema = document
-    return app.openapi_schema
-
-
 def _listing(service: OpenEnv) -> APIRouter:
-    """Return the routes that list the worlds."""
     router = APIRouter(tags=list(TAGS))
 
     @router.get("/envs")
@@ -317,7 +294,6 @@ async def _read(model: type[_Model], request: Request) -> _Model:
 
 @contextmanager
 def _within(name: str) -> Iterator[None]:
-    """Report invalid fields within the field ``name``."""
     try:
         yield
     except InvalidRequest as error:

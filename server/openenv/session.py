@@ -75,11 +75,9 @@ class SessionLimits:
     """Limits of private environments.
 
     Args:
-        sessions: Environments open at once.
         idle_s: Seconds without a message after which one is closed.
         step_s: Seconds for one step, including the other actors' decisions.
         reset_s: Seconds for a construction and for a reset, which may load data.
-        offer: What may be played.
         by_address: Environments that one address may have open at once; 0 = no limit.
     """
 
@@ -120,7 +118,6 @@ class _ComputedTime:
     """Measures how long a call computes, without waiting for its turn.
 
     Args:
-        clock: Measures time.
         took_s: Seconds; ``None`` until the call ends.
     """
 
@@ -135,7 +132,6 @@ class _ComputedTime:
         *arguments: _Arguments.args,
         **named: _Arguments.kwargs,
     ) -> _Result:
-        """Run and time ``function``."""
         began = self.clock.monotonic()
         try:
             return function(agent, *arguments, **named)
@@ -147,10 +143,6 @@ class Session:
     """One private environment.
 
     Args:
-        session_id: Its id.
-        wire: Its world.
-        limits: Its time limits.
-        clock: Measures silence and computing.
         slots: Limits how many compute at once on threads of their own.
         shared: The thread of worlds that can share one.
         kept: Whether it lives between requests, until it is closed or idle for too long.
@@ -199,19 +191,11 @@ class Session:
         return self.kept and not self._calls and self._clock.monotonic() - self._used_at > self._limits.idle_s
 
     async def build(self) -> None:
-        """Construct the environment.
-
-        Raises:
-            EnvironmentFault: It cannot be constructed.
-        """
-        await self._run(self._limits.reset_s, _nothing)
+        """Construct the environment."""
+        await self._run(self._limits.reset_s, lambda agent: None)  # constructs it
 
     async def read(self, text: str | None, reading: Callable[[str | None], _Result]) -> _Result:
-        """Return ``reading(text)``, run on the environment's thread if the text is large.
-
-        Raises:
-            WireError: The text is invalid.
-        """
+        """Return ``reading(text)``, run on the environment's thread if the text is large."""
         if text is None or len(text) <= LARGE:
             return reading(text)
         return await self._run(self._limits.step_s, lambda agent: reading(text))
@@ -235,7 +219,6 @@ class Session:
             return await self._reset(request, place)
 
     def _beginning(self) -> AbstractAsyncContextManager[None]:
-        """Count the start of an episode; undone if it fails."""
         return nullcontext() if self.account is None else self.account.spend(Costly.RESETS)
 
     async def _reset(self, request: ResetRequest, place: Mapping[str, Any] | None) -> Answer:
@@ -260,7 +243,6 @@ class Session:
         """Take an action.
 
         Args:
-            sent: The action as the client sent it.
             limit_s: Time limit in seconds, if below the general limit.
 
         Raises:
@@ -278,7 +260,6 @@ class Session:
         return played.answer
 
     def _leave(self, detail: str) -> None:
-        """Stop publishing the current episode, if it is published."""
         if self._published is not None:
             self._published.leave(detail)
             self._published = None
@@ -289,7 +270,7 @@ class Session:
         Raises:
             NoEpisode: There is no episode.
         """
-        return await self._run(self._limits.step_s, _state)
+        return await self._run(self._limits.step_s, lambda agent: encode_answer(agent.state))
 
     async def begin(self) -> None:
         """Begin an episode with default parameters, if there is none."""
@@ -328,7 +309,6 @@ class Session:
         return OwnThread(self._construct, name=f"openenv-{self.session_id[:8]}", dispose=SingleAgent.close)
 
     def _construct(self) -> SingleAgent:
-        """Construct the environment; on its thread, before its first call."""
         began = self._clock.monotonic()
         try:
             return SingleAgent(self.wire.world.name)
@@ -369,10 +349,6 @@ class Session:
         return EnvironmentFault(f"the environment failed: {type(error).__name__}")
 
 
-def _nothing(agent: SingleAgent) -> None:
-    """Do nothing; the call constructs the environment."""
-
-
 def _reset(agent: SingleAgent, request: ResetRequest, place: Mapping[str, Any] | None) -> _Played:
     observation = agent.reset(
         request.seed,
@@ -409,10 +385,6 @@ def _played(agent: SingleAgent, observation: Observation) -> _Played:
         agent.abandon()
         raise
     return _Played(answer, agent.take_recorded() if agent.tells or observation.done else NO_TURNS)
-
-
-def _state(agent: SingleAgent) -> str:
-    return encode_answer(agent.state)
 
 
 def _begin(agent: SingleAgent) -> None:

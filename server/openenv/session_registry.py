@@ -19,7 +19,7 @@ from spectator.steppers.shared_thread import SharedThread
 from ..security.budget import Budget
 from ..security.requests import address_of
 from ..setting_types import PREFIX
-from .publisher import Publisher
+from .publisher import ClientPublisher
 from .session import COMPUTE_AT_ONCE, Session, SessionLimits
 from .worlds import WireWorld
 
@@ -31,8 +31,6 @@ class SessionsFull(EpisodeError):
     """The limit of open environments is reached.
 
     Args:
-        active: Open environments.
-        limit: Their limit.
         whose: Suffix for the message, if the limit is per address.
     """
 
@@ -48,24 +46,15 @@ class SessionsFull(EpisodeError):
 
 
 class SessionRegistry:
-    """All private environments.
-
-    Args:
-        limits: Limits of number and time.
-        clock: Measures silence.
-        new_id: Makes unguessable ids.
-        publisher: Publishes episodes for clients that may.
-    """
+    """All private environments."""
 
     def __init__(
         self,
         limits: SessionLimits,
         clock: Clock,
         new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18),
-        publisher: Publisher | None = None,
     ) -> None:
         self.limits = limits
-        self.publisher = publisher
         self._clock = clock
         self._new_id = new_id
         self._slots = asyncio.Semaphore(COMPUTE_AT_ONCE)
@@ -73,6 +62,8 @@ class SessionRegistry:
         self._open: dict[str, Session] = {}
         self._closing = False
         self._expired: OrderedDict[str, None] = OrderedDict()
+        self.publisher_for: Callable[[HTTPConnection], ClientPublisher | None] = lambda connection: None
+        """Returns the publisher of a client's episodes, if it may publish; set like :attr:`budget`."""
         self.budget: Budget | None = None
         """The limits of clients; set once the server has them."""
 
@@ -88,7 +79,6 @@ class SessionRegistry:
         """Open an environment; the caller must close it.
 
         Args:
-            wire: The world.
             connection: The client's; sockets and kept environments are limited per address, except for the
                 operator.
             kept: Whether it lives between requests; at most half of all may, since clients may never close

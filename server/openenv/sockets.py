@@ -13,7 +13,7 @@ from spectator.episodes.single_agent import NoEpisode
 from spectator.errors import EpisodeError, InvalidRequest, SpectatorError
 
 from ..security.faults import Refused
-from ..transport import last_message_of, send_now_of
+from ..transport import protocol_of
 from . import mcp, messages
 from .messages import Code, WireError
 from .session import Session
@@ -35,9 +35,6 @@ class Silence:
 
     One timer checks the silence and is extended as needed, which costs a busy connection nothing; a timer per
     message would cost a tenth of a step.
-
-    Args:
-        limit_s: Longest silence in seconds.
     """
 
     def __init__(self, limit_s: float) -> None:
@@ -81,12 +78,7 @@ Answering = Callable[[str | None, Session], Awaitable[str | None]]
 
 
 class Ended(Exception):
-    """The conversation must end.
-
-    Args:
-        code: The close code.
-        text: The last message, if any.
-    """
+    """The conversation must end."""
 
     def __init__(self, code: int, text: str | None = None) -> None:
         self.code = code
@@ -95,11 +87,7 @@ class Ended(Exception):
 
 
 async def answer_frame(text: str | None, session: Session) -> str:
-    """Answer an OpenEnv message.
-
-    Raises:
-        Ended: The client closes the conversation.
-    """
+    """Answer an OpenEnv message."""
     try:
         match await session.read(text, messages.read_message):
             case messages.ResetMessage(data=request):
@@ -153,9 +141,6 @@ async def serve(
 
     Args:
         websocket: The client's connection, not accepted yet.
-        sessions: Opens its environment.
-        worlds: Finds its world.
-        name: The world's name.
         answering: :func:`answer_frame` for OpenEnv, :func:`answer_call` for JSON-RPC.
     """
     await websocket.accept()
@@ -175,8 +160,7 @@ async def serve(
 async def _converse(
     websocket: WebSocket, sessions: SessionRegistry, session: Session, answering: Answering
 ) -> None:
-    """Receive and answer messages in order."""
-    silence, send_now = Silence(sessions.limits.idle_s), send_now_of(websocket)
+    silence, protocol = Silence(sessions.limits.idle_s), protocol_of(websocket)
     try:
         async with silence:
             while True:
@@ -193,7 +177,7 @@ async def _converse(
                 answer = await answering(text, session)
                 if session.given_up:
                     raise Ended(NORMAL, answer)
-                if answer is not None and (send_now is None or not send_now(answer)):
+                if answer is not None and (protocol is None or not protocol.send_now(answer)):
                     silence.begin(answered=True)  # the client does not keep up
                     await websocket.send_text(answer)
     except TimeoutError:
@@ -208,11 +192,6 @@ async def _converse(
 
 
 async def _open(websocket: WebSocket, sessions: SessionRegistry, worlds: WireWorlds, name: str) -> Session:
-    """Open the client's environment.
-
-    Raises:
-        WireError: It cannot be opened.
-    """
     if "session_id" in websocket.query_params:
         raise WireError(Code.SESSION_ERROR, "each socket has its own environment; omit session_id")
     try:
@@ -225,16 +204,15 @@ async def _open(websocket: WebSocket, sessions: SessionRegistry, worlds: WireWor
     except SpectatorError as error:
         raise WireError(Code.FACTORY_ERROR, str(error), extra={"factory_name": name}) from error
     session.left_before = sessions.expired(session.address)
-    if sessions.publisher is not None:
-        session.publisher = sessions.publisher.for_client(websocket)
+    session.publisher = sessions.publisher_for(websocket)
     return session
 
 
 async def _leave(websocket: WebSocket, ended: Ended) -> None:
     """Send the last message, then close, even if the client does not read."""
-    send_last = last_message_of(websocket)
-    if send_last is not None and ended.text is not None:
-        send_last(ended.text, ended.code, "")
+    protocol = protocol_of(websocket)
+    if protocol is not None and ended.text is not None:
+        protocol.close_with_message(ended.text, ended.code, "")
         return
     try:
         async with asyncio.timeout(LAST_MESSAGE_S):

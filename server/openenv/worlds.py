@@ -104,7 +104,6 @@ class WireWorld:
     """A world and the types of its clients' messages.
 
     Args:
-        world: The world.
         action: Its action; OpenEnv's ``metadata`` is accepted and ignored.
         observation: Its observation, with ``reward``, ``done`` and ``metadata``.
         state: Its public state, with ``step_count``.
@@ -226,15 +225,7 @@ def _when(profile: Profile) -> str:
 
 
 def encode_observation(observation: Observation, shown: Mapping[str, Any]) -> str:
-    """Encode an observation as the ``data`` of an answer.
-
-    Args:
-        observation: Provides reward, end and metadata.
-        shown: The observation as shown to the agent.
-
-    Raises:
-        EnvironmentFault: It is not finite JSON, or too long.
-    """
+    """Encode an observation as the ``data`` of an answer."""
     metadata = dict(observation.metadata)
     data: dict[str, Any] = {
         "observation": {**shown, "metadata": metadata},
@@ -246,11 +237,7 @@ def encode_observation(observation: Observation, shown: Mapping[str, Any]) -> st
 
 
 def encode_answer(data: Mapping[str, Any]) -> str:
-    """Encode strict JSON, at most as long as the longest message.
-
-    Raises:
-        EnvironmentFault: It is not finite JSON, or too long.
-    """
+    """Encode strict JSON, at most as long as the longest message."""
     try:
         encoded = strict_json(data)
     except (RecursionError, TypeError, ValueError) as error:

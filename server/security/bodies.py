@@ -45,7 +45,6 @@ class ParsedBody(Generic[_Model]):
 
     Args:
         fields: The model with the valid fields; the others hold their defaults.
-        wrong: Every invalid field.
     """
 
     fields: _Model

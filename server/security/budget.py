@@ -107,10 +107,6 @@ class Budget:
     """Enforces the limits of costly requests.
 
     Args:
-        settings: The limits.
-        clock: Measures time, and waits.
-        guard: Recognizes the operator.
-        ledger: Daily spending on models.
         orders: The operator's orders; starts are open if omitted.
         playing: Whether any episode is running, so that reading pauses.
     """
@@ -213,12 +209,7 @@ class Budget:
         """Count one ``what`` at all servers together; undone if the ``with`` block fails.
 
         Args:
-            what: The action.
             whose: An address; the operator is not counted.
-
-        Raises:
-            Refused: There were too many recently.
-            JournalError: The database cannot count it now.
         """
         if self.shared is None or whose == OPERATOR:
             yield
@@ -228,11 +219,7 @@ class Budget:
 
     @asynccontextmanager
     async def hold(self, what: Held, connection: HTTPConnection) -> AsyncIterator[None]:
-        """Hold a place for ``what`` during the ``with``, after waiting for a turn.
-
-        Raises:
-            Refused: No place became free in time.
-        """
+        """Hold a place for ``what`` during the ``with``, after waiting for a turn."""
         if self._guard.is_operator(connection):
             yield
             return
@@ -315,16 +302,11 @@ class Budget:
         """Return the address that started an episode; ``None`` if no longer known."""
         return self.starters.get(episode_id)
 
-    def note_recorded(self, episode_id: str, size: int, *, ended: bool) -> None:
+    def note_recorded(self, episode_id: str, size: int, ended: bool) -> None:
         """Count what was recorded of an episode, for the address that started it.
 
         What is recorded before the starter is known, such as the past of a fork, is counted with the first
         record after that.
-
-        Args:
-            episode_id: The episode.
-            size: Characters.
-            ended: Whether nothing more follows.
         """
         size += self._unclaimed.pop(episode_id, 0)
         address = self.starter(episode_id)
@@ -337,12 +319,7 @@ class Budget:
             self.recorded.charge(address, size)
 
     async def require_model_budget(self) -> None:
-        """Check that an episode with a model may start.
-
-        Raises:
-            Refused: Today's model budget is spent.
-            JournalError: Several servers share it, and the database cannot be reached now.
-        """
+        """Check that an episode with a model may start."""
         refusal = await self.ledger.reserve()
         if refusal is not None:
             wait_s = round(self.ledger.until_tomorrow_s()) + 1
@@ -371,7 +348,6 @@ class ClientAccount:
     """The account of one client's private environments.
 
     Args:
-        budget: The server's budget.
         address: The client's; ``None`` for the operator, who is not counted.
     """
 
@@ -401,11 +377,7 @@ class ClientAccount:
                 yield
 
     def require_compute(self) -> None:
-        """Check that an environment of this client may compute.
-
-        Raises:
-            Refused: Its environments used up their time recently.
-        """
+        """Check that an environment of this client may compute."""
         if self.address is not None and (wait_s := self.budget.compute.wait_s(self.address)) > 0:
             what = "seconds of computing by the environments of this address"
             raise self.budget.too_often("openenv_compute_s_per_minute", wait_s, what)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -113,8 +114,6 @@ class Kind:
 
     Args:
         name: Last part of its ``type``.
-        status: HTTP status of the response.
-        title: Its title for people.
     """
 
     name: str
@@ -123,14 +122,7 @@ class Kind:
 
 
 class Refused(Exception):
-    """The server rejects a request.
-
-    Args:
-        kind: The kind of problem.
-        detail: What went wrong this time.
-        headers: Further response headers.
-        extra: Further members of the problem document.
-    """
+    """The server rejects a request."""
 
     def __init__(
         self,
@@ -186,8 +178,6 @@ def too_many(wait_s: float, what: str, setting: str = "") -> Refused:
 
     Args:
         wait_s: Seconds until it may be done again.
-        what: What there was too much of.
-        setting: The setting that limits it, if any.
     """
     seconds = max(1, round(wait_s + 0.5))
     named = f" ({setting})" if setting else ""
@@ -243,15 +233,15 @@ def problem(
         status=kind.status,
         detail=clean_text(detail, MAX_DETAIL),
         instance=None if instance is None else clean_text(instance, MAX_DETAIL),
-        errors=[_wrong_field(wrong) for wrong in errors] or None,
+        errors=[
+            WrongField(field=clean_text(wrong.field, MAX_DETAIL), rule=clean_text(wrong.rule, MAX_DETAIL))
+            for wrong in errors
+        ]
+        or None,
         **(extra or {}),
     )
     body = document.model_dump(mode="json", exclude_none=True)
     return ProblemAnswer(body, kind.status, {"Cache-Control": "no-store", **(headers or {})})
-
-
-def _wrong_field(wrong: FieldError) -> WrongField:
-    return WrongField(field=clean_text(wrong.field, MAX_DETAIL), rule=clean_text(wrong.rule, MAX_DETAIL))
 
 
 def kind_of(error: SpectatorError) -> Kind:
@@ -280,6 +270,24 @@ def documented(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
         }
         for status, titles in described.items()
     }
+
+
+def describe(app: FastAPI, *bodies: type[BaseModel]) -> None:
+    """Let the OpenAPI document include problems, and bodies that routes read themselves."""
+
+    def document() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            made = get_openapi(title=app.title, version=app.version, summary=app.summary, routes=app.routes)
+            schemas = made.setdefault("components", {}).setdefault("schemas", {})
+            models: tuple[type[BaseModel], ...] = (Problem, *bodies)
+            for model in models:
+                schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+                schemas.update(schema.pop("$defs", {}))
+                schemas[model.__name__] = schema
+            app.openapi_schema = made
+        return app.openapi_schema
+
+    app.openapi = document  # type: ignore[method-assign]
 
 
 Handler = Callable[[Request, Any], Awaitable[Response]]

@@ -7,7 +7,6 @@ protocol, such as an event's type, stay. Orders (hidden names, paused starts) su
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from spectator.errors import ConfigurationError, JournalUnavailable
 from spectator.events import decode_json, encode_json
+from spectator.journal.encoding import atomic_file
 
 HIDDEN: Final = "(name hidden)"
 """Replaces a hidden name."""
@@ -43,9 +43,6 @@ DIGEST_HEADER: Final = "Spectator-Digest"
 
 class NameMask:
     """Masks hidden names.
-
-    Args:
-        names: The names, exactly as they are shown.
 
     >>> mask = NameMask({"Bo"})
     >>> mask.text("Bo beats Bob"), mask.json('{"label":"Bo","type":"Bo?","Bo":1}')
@@ -75,7 +72,6 @@ class NameMask:
         """Return a JSON value without the names.
 
         Args:
-            value: A decoded JSON value.
             free: Whether nothing in it is the protocol's own.
         """
         if self._words is None:
@@ -92,7 +88,6 @@ class NameMask:
         """Return unfinished text without what may be a part of a name at its ends.
 
         Args:
-            text: The text so far.
             cut: Whether its beginning was cut off.
             over: Whether nothing more follows.
 
@@ -145,9 +140,6 @@ class StoredOrders(BaseModel):
 class OperatorOrders:
     """The operator's orders.
 
-    Args:
-        folder: The server's data folder, which holds their file.
-
     Raises:
         ConfigurationError: The file is unreadable.
     """
@@ -175,13 +167,9 @@ class OperatorOrders:
             JournalUnavailable: The file cannot be written; nothing is changed.
         """
         kept = StoredOrders.model_validate({**self.kept.model_dump(), **changes})
-        written = self._path.with_suffix(".new")
         try:
-            with written.open("w", encoding="utf-8") as file:
+            with atomic_file(self._path) as file:
                 file.write(json.dumps(kept.model_dump(mode="json"), ensure_ascii=False, indent=1) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-            written.replace(self._path)
-        except OSError as error:
+        except (OSError, ConfigurationError) as error:
             raise JournalUnavailable(f"{self._path} cannot be written: {error}") from error
         self.kept, self.mask = kept, NameMask(kept.hidden)

@@ -34,12 +34,7 @@ SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class RequestShield:
-    """Rejects changes requested by pages of other sites, and bodies that are too long.
-
-    Args:
-        app: The wrapped application.
-        settings: The allowed origins.
-    """
+    """Rejects changes requested by pages of other sites, and bodies that are too long."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -74,11 +69,7 @@ async def _reject_origin(scope: Scope, receive: Receive, send: Send) -> None:
 
 
 class HeadRequests:
-    """Answers HEAD as GET is answered, without the body (RFC 9110, 9.3.2).
-
-    Args:
-        app: The wrapped application.
-    """
+    """Answers HEAD as GET is answered, without the body (RFC 9110, 9.3.2)."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -109,12 +100,7 @@ PERMISSIONS: Final = "Permissions-Policy"
 
 
 class SecurityHeaders:
-    """Adds the security headers to every response.
-
-    Args:
-        app: The wrapped application.
-        settings: The allowed frame ancestors.
-    """
+    """Adds the security headers to every response."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
@@ -208,9 +194,6 @@ class Admission:
     """Rejects clients with too many requests, and starts others one at a time.
 
     Requests of the operator and health checks start immediately.
-
-    Args:
-        app: The wrapped application.
     """
 
     def __init__(self, app: ASGIApp) -> None:

@@ -38,12 +38,8 @@ class VisitorSession:
     """One visitor's session.
 
     Args:
-        id: The cookie's value.
         until: When it expires, by the monotonic clock.
-        flow: State of the sign-in between its two requests.
         after: Local path of the page to return to after the sign-in.
-        user: Name of the account; empty before the sign-in.
-        lent: The account's token; ``None`` before the sign-in.
     """
 
     id: str
@@ -63,7 +59,6 @@ class VisitorSessions:
     """Keeps visitors' sessions until the process ends.
 
     Args:
-        clock: Source of time.
         secure: Whether browsers reach the server only by https; otherwise each request decides.
     """
 
@@ -176,26 +171,8 @@ FORGOTTEN: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SignedIn:
-    """The result of a sign-in.
-
-    Args:
-        user: Name of the account.
-        lent: The account's token.
-    """
-
-    user: str
-    lent: VisitorKey
-
-
 class SignIn:
-    """Signs visitors in.
-
-    Args:
-        provider: The OpenID provider.
-        clock: Source of time.
-    """
+    """Signs visitors in."""
 
     def __init__(self, provider: OpenIdProvider, clock: Clock) -> None:
         self.provider = provider
@@ -205,11 +182,7 @@ class SignIn:
         self._client: Any = None
 
     async def begin(self, request: Request, session: VisitorSession) -> Response:
-        """Redirect a visitor to the provider.
-
-        Raises:
-            Refused: The provider cannot be reached.
-        """
+        """Redirect a visitor to the provider."""
         client = await self._opened()
         request.scope["session"] = session.flow
         try:
@@ -220,8 +193,8 @@ class SignIn:
             raise _unreachable("its metadata", error) from None
         return answer
 
-    async def finish(self, request: Request, session: VisitorSession) -> SignedIn:
-        """Complete a sign-in from the provider's redirect.
+    async def finish(self, request: Request, session: VisitorSession) -> tuple[str, VisitorKey]:
+        """Complete a sign-in from the provider's redirect; return the account's name and its key.
 
         Raises:
             Refused: The visitor denied it, it belongs to another sign-in, or the provider's answer is
@@ -239,7 +212,7 @@ class SignIn:
             user = token["userinfo"].get("preferred_username")
             if not user:
                 user = (await client.userinfo(token=token)).get("preferred_username")
-            return SignedIn(clean_text(str(user or "you"), MOST_NAME), self._lent(token))
+            return clean_text(str(user or "you"), MOST_NAME), self._lent(token)
         except errors.MismatchingStateError:
             raise Refused(FAILED, FORGOTTEN) from None
         except _unusable() as error:

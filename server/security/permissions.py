@@ -16,13 +16,14 @@ import secrets
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol, Self
+from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
 from starlette.requests import HTTPConnection
 
 from spectator.clock import Clock
 from spectator.errors import FieldError, InvalidRequest, JournalError
+from spectator.journal.commands import Commands
 
 from ..setting_types import ORIGIN
 from ..settings import Settings, is_loopback
@@ -32,12 +33,7 @@ from .requests import address_of
 
 
 class Guard:
-    """Decides who may do what.
-
-    Args:
-        settings: Token, origins, limits.
-        clock: Measures the rate of wrong tokens.
-    """
+    """Decides who may do what."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         token = settings.operator_token
@@ -47,11 +43,7 @@ class Guard:
         self._failures = RateLimit(10, 60.0, clock)
 
     def is_operator(self, connection: HTTPConnection) -> bool:
-        """Whether the request carries the operator's token.
-
-        Raises:
-            Refused: It carries a wrong token.
-        """
+        """Whether the request carries the operator's token."""
         if self._token is None or _bearer(connection) is None:
             return False
         if self.holds_token(connection):
@@ -87,7 +79,6 @@ class Guard:
         is the operator, or everyone if no token is set.
 
         Args:
-            connection: The client's request.
             starter: The address that started the episode, see :func:`address_of`; ``None`` if no longer
                 known.
 
@@ -162,11 +153,7 @@ class Guard:
 
 
 class Origins:
-    """Decides which pages may send requests.
-
-    Args:
-        settings: Where the server listens, and which further origins are allowed.
-    """
+    """Decides which pages may send requests."""
 
     def __init__(self, settings: Settings) -> None:
         self._allowed = frozenset(settings.allowed_origins)
@@ -190,7 +177,6 @@ class Origins:
 
 
 def _bearer(connection: HTTPConnection) -> bytes | None:
-    """Return the token that a request carries."""
     scheme, _, sent = connection.headers.get("authorization", "").partition(" ")
     return sent.strip().encode() if scheme.lower() == "bearer" else None
 
@@ -220,7 +206,6 @@ class SeatKeys:
     """Makes and verifies the keys of seats; no record holds them.
 
     Args:
-        folder: The server's data folder.
         secret: The secret that several servers share; if ``None``, the one in the file.
     """
 
@@ -237,11 +222,7 @@ class SeatKeys:
         return f"{actor}.{self.digest(episode_id, actor)}"
 
     def digest(self, episode_id: str, text: str) -> str:
-        """Return a keyed digest of ``text`` in an episode; it does not reveal the text.
-
-        Raises:
-            OSError: The file with the secret cannot be written.
-        """
+        """Return a keyed digest of ``text`` in an episode; it does not reveal the text."""
         if self._secret is None:
             self._secret = _secret_in(self._file)
         digest = hmac.digest(self._secret, f"{episode_id}\n{text}".encode(), hashlib.sha256)
@@ -295,31 +276,14 @@ MOST_STARTERS: Final = 1000
 """Episodes whose starters are kept; the newest ones."""
 
 
-class SharedStarters(Protocol):
-    """Storage of starters that several servers share."""
-
-    async def note_starter(self, episode_id: str, digest: str) -> None:
-        """Store the digest of who started an episode."""
-        ...
-
-    async def starter(self, episode_id: str) -> str | None:
-        """Return that digest, if it is stored."""
-        ...
-
-
 class StarterRegistry:
     """Recognizes the address that started an episode, also after a restart.
 
     It stores keyed digests of address and episode, which reveal neither an address nor which episodes share
     one. Several servers store them in their journal's database, a single server in a file.
-
-    Args:
-        folder: The server's data folder.
-        keys: Makes digests.
-        shared: Storage that several servers share.
     """
 
-    def __init__(self, folder: Path, keys: SeatKeys, shared: SharedStarters | None = None) -> None:
+    def __init__(self, folder: Path, keys: SeatKeys, shared: Commands | None = None) -> None:
         self._path = folder / STARTERS_FILE
         self._keys = keys
         self._shared = shared
@@ -342,11 +306,7 @@ class StarterRegistry:
         self._digests.pop(episode_id, None)
 
     async def started(self, episode_id: str, address: str) -> bool:
-        """Whether ``address`` is stored as the one that started an episode.
-
-        Raises:
-            JournalError: The database cannot be read now.
-        """
+        """Whether ``address`` is stored as the one that started an episode."""
         kept = self._digests.get(episode_id)
         if self._shared is not None:
             kept = await self._shared.starter(episode_id)
@@ -408,8 +368,6 @@ class Offer:
         """Check that a world with these options is offered.
 
         Args:
-            world: The world's name.
-            options: Its options.
             prefix: Prefix of an option's name in the request.
 
         Raises:

@@ -19,8 +19,6 @@ class RateLimit:
 
     Args:
         limit: How many, or how much, per window; 0 means no limit.
-        period_s: Length of the window in seconds.
-        clock: Measures time.
         piece_s: Amounts charged within this many seconds are stored as one entry.
     """
 
@@ -102,7 +100,6 @@ class TokenBucket:
     Args:
         rate: Tokens added per second.
         burst: Capacity, and tokens at first; 0 means no limit.
-        clock: Measures time.
 
     >>> from spectator.clock import SystemClock
     >>> seconds = TokenBucket(0.5, 30.0, SystemClock())
@@ -176,7 +173,6 @@ class ConcurrencyLimit:
     Args:
         total: Places in all, at least 1.
         by_address: Places per address; 0 means no limit per address.
-        patience_s: Seconds that a waiter waits at most.
     """
 
     def __init__(self, total: int, by_address: int = 0, patience_s: float = PATIENCE_S) -> None:
@@ -199,11 +195,7 @@ class ConcurrencyLimit:
 
     @asynccontextmanager
     async def hold(self, address: str) -> AsyncIterator[None]:
-        """Hold a place while the ``with`` block runs.
-
-        Raises:
-            NoFreePlace: No place became free in time, or too many wait already.
-        """
+        """Hold a place while the ``with`` block runs."""
         if not self._is_free(address):
             await self._wait(address)
         else:

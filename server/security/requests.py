@@ -28,7 +28,6 @@ class ForwardedAddress:
     header with fewer entries did not pass all proxies and is ignored.
 
     Args:
-        app: The wrapped application.
         hops: Proxies between the server and the internet, 1 or more.
     """
 
@@ -100,13 +99,7 @@ LOGGED_DETAIL: Final = 300
 
 
 class ProblemAnswer(JSONResponse):
-    """A logged response with a problem document and the request's id.
-
-    Args:
-        document: The problem document.
-        status: The HTTP status.
-        headers: Further headers.
-    """
+    """A logged response with a problem document and the request's id."""
 
     media_type = "application/problem+json"
 

@@ -28,8 +28,6 @@ class ReservedCharacters(CharacterBudget):
     Args:
         day: Most characters per day, greater than 0.
         episode: Most characters per episode; 0 = no limit.
-        clock: See :class:`DayShare`.
-        reservations: Shared by all servers.
     """
 
     def __init__(self, day: int, episode: int, clock: Clock, reservations: ReservationStore) -> None:
@@ -53,13 +51,7 @@ class ReservedCharacters(CharacterBudget):
 
 
 class SharedSpending:
-    """The model ledger and voice characters of a server that shares them.
-
-    Args:
-        settings: The caps.
-        clock: Source of time.
-        journal: A journal on a database server.
-    """
+    """The model ledger and voice characters of a server that shares them."""
 
     def __init__(self, settings: Settings, clock: Clock, journal: Transactor) -> None:
         self.reservations = reservations = Reservations(journal)
@@ -96,9 +88,6 @@ class SharedRates:
     """Rates of all servers together, counted in the database before each action.
 
     Args:
-        settings: The limits.
-        clock: Measures how long a rejected client has to wait.
-        reservations: Counts for all servers.
         keys: Makes digests of addresses; the database holds no addresses.
         refuse: Makes a rejection from the limit's name, the seconds to wait, and what there was too much of.
     """
@@ -127,12 +116,6 @@ class SharedRates:
 
         Args:
             what: The action, the prefix of its settings' names.
-            words: The action's name for people.
-            address: The client's address.
-
-        Raises:
-            Refused: There were too many recently.
-            JournalError: The database cannot be reached now.
         """
         of_one = BeginLimit(getattr(self._settings, f"{what}_per_minute"), 60.0)
         of_all = BeginLimit(getattr(self._settings, f"{what}_per_hour"), 3600.0)

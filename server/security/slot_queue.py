@@ -10,14 +10,16 @@ import asyncio
 import logging
 import secrets
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
 from starlette.requests import ClientDisconnect
 
 from spectator.clock import Clock, first_of
 from spectator.episodes.controls import EndRequest
+from spectator.episodes.handle import EpisodeHandle
+from spectator.episodes.supervisor import Supervisor
 from spectator.errors import EpisodeBusy
 
 from .rate_limits import MAX_TRACKED
@@ -26,40 +28,6 @@ logger = logging.getLogger(__name__)
 
 KEPT_S: Final = 5.0
 """Seconds that a ticket is kept after its answer, so that its client can ask again."""
-
-
-class Holder(Protocol):
-    """An episode that holds a slot."""
-
-    @property
-    def episode_id(self) -> str:
-        """Its id."""
-        ...
-
-    @property
-    def ended(self) -> bool:
-        """Whether it is over."""
-        ...
-
-    def request_end(self, request: EndRequest) -> None:
-        """Ask the episode to end; does not wait."""
-        ...
-
-
-class Slots(Protocol):
-    """The owner of the slots, such as the supervisor."""
-
-    slots: int
-    promised: int
-
-    @property
-    def free_slots(self) -> int:
-        """Slots that are free."""
-        ...
-
-    def running(self) -> Sequence[Holder]:
-        """Return the episodes that hold the other slots."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +63,7 @@ class QueuePosition:
 
 
 class NoFreeSlot(Exception):
-    """No slot became free in time.
-
-    Args:
-        position: The client's position in the queue.
-    """
+    """No slot became free in time."""
 
     def __init__(self, position: QueuePosition) -> None:
         self.position = position
@@ -111,10 +75,7 @@ class Ticket:
     """A client's place in the queue.
 
     Args:
-        address: The client's address.
-        name: The name that the client is given.
         leaves_at: When the ticket expires, by the monotonic clock; ``None`` while its client waits.
-        turn: Set once a slot is reserved for it.
     """
 
     address: str
@@ -134,16 +95,12 @@ class SlotQueue:
     """Gives slots that become free to waiting clients.
 
     Args:
-        slots: The owner of the slots.
-        limits: How many may wait, and how long an episode keeps its slot meanwhile.
         starters: The addresses that started episodes, by episode id, newest last.
-        clock: Measures time, and waits.
-        new_name: Makes unguessable names of tickets.
     """
 
     def __init__(
         self,
-        slots: Slots,
+        slots: Supervisor,
         limits: QueueLimits,
         starters: Mapping[str, str],
         clock: Clock,
@@ -171,7 +128,6 @@ class SlotQueue:
         """Wait for a slot; the caller must use it before it awaits anything.
 
         Args:
-            address: The client's address.
             wait_s: Seconds to wait; 0 without a ticket only reports the position.
             name: The ticket of an earlier answer; ignored if expired or another client's.
             gone: Returns once the client has disconnected.
@@ -289,23 +245,20 @@ class SlotQueue:
             del self._served[next(iter(self._served))]
 
     def _forget(self, ticket: Ticket) -> None:
-        """Remove a ticket, and take back the slot reserved for it."""
         del self._tickets[ticket.name]
         self._slots.promised -= ticket.turn.is_set()
         self.look()
 
-    def _owner(self, episode: Holder) -> str:
+    def _owner(self, episode: EpisodeHandle) -> str:
         """Return the address that holds the slot; the episode's id if unknown."""
         return self._starters.get(episode.episode_id, episode.episode_id)
 
     def _held(self) -> Counter[str]:
-        """Return the slots that each address holds or has reserved."""
         held = Counter(map(self._owner, self._slots.running()))
         held.update(one.address for one in self._tickets.values() if one.turn.is_set())
         return held
 
     def _order(self) -> list[Ticket]:
-        """Return the waiting tickets, the next one first."""
         waiting = [one for one in self._tickets.values() if not one.turn.is_set()]
         if not waiting:
             return []
@@ -334,7 +287,7 @@ class SlotQueue:
         rounds, among = divmod(place - 1, self._slots.slots)
         return rounds * hold_s + (left[min(among, len(left) - 1)] if left else hold_s)
 
-    def _may_end(self, one: Holder, now: float, has: int, held: Counter[str]) -> bool:
+    def _may_end(self, one: EpisodeHandle, now: float, has: int, held: Counter[str]) -> bool:
         """Whether an episode must make room for an address that holds ``has`` slots."""
         owner = self._owner(one)
         return (

@@ -3,19 +3,11 @@
 The rest of the server imports only this package, not its modules.
 """
 
-from .delivery import EventStream, abort_of, last_message_of, send_now_of, serve_viewer
+from .delivery import EventStream, abort_of, protocol_of, serve_viewer
 from .fast_path import choose_protocols, choose_sends, stop_listening
 from .keepalive import Keepalive, TransportPorts
 
 __all__ = [
-    "EventStream",
-    "Keepalive",
-    "TransportPorts",
-    "abort_of",
-    "choose_protocols",
-    "choose_sends",
-    "last_message_of",
-    "send_now_of",
-    "serve_viewer",
-    "stop_listening",
-]
+    "EventStream", "Keepalive", "TransportPorts", "abort_of", "choose_protocols", "choose_sends",
+    "protocol_of", "serve_viewer", "stop_listening",
+]  # fmt: skip

@@ -32,11 +32,7 @@ CONTROL: Final = (Opcode.CLOSE, Opcode.PING, Opcode.PONG)
 
 
 class Unreadable(Exception):
-    """The received bytes are invalid; nothing after them can be read.
-
-    Args:
-        close: The reason.
-    """
+    """The received bytes are invalid; nothing after them can be read."""
 
     def __init__(self, close: Close) -> None:
         self.close = close
@@ -60,11 +56,7 @@ class MessageReader:
         return self._parsing is None and not self._parts
 
     def feed(self, data: bytes) -> Iterator[tuple[Opcode, bytes]]:
-        """Yield the messages and control frames that ``data`` completes.
-
-        Raises:
-            Unreadable: The bytes are invalid.
-        """
+        """Yield the messages and control frames that ``data`` completes."""
         self._buffer += data
         try:
             while self._buffer:
@@ -134,28 +126,13 @@ class ViewerConnection(asyncio.Protocol):
     messages are answered where they arrive. A task runs only while something waits.
 
     Args:
-        ports: Admits viewers, and pings them.
-        transport: The connection; its handshake is done.
         others: The server's set of open connections, which this one joins and leaves.
     """
 
     __slots__ = (
-        "_answered",
-        "_closed",
-        "_drained",
-        "_feed",
-        "_group",
-        "_messages",
-        "_others",
-        "_pings",
-        "_ports",
-        "_reader",
-        "_task",
-        "_transport",
-        "_viewer",
-        "_writable",
-        "write",
-    )
+        "_answered", "_closed", "_drained", "_feed", "_group", "_messages", "_others", "_pings", "_ports",
+        "_reader", "_task", "_transport", "_viewer", "_writable", "write",
+    )  # fmt: skip
 
     def __init__(
         self, ports: TransportPorts, transport: asyncio.Transport, others: set[asyncio.Protocol]

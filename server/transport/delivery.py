@@ -63,18 +63,6 @@ def abort_of(scope: Scope) -> Callable[[], None] | None:
     return cast(Callable[[], None] | None, scope.get("extensions", {}).get(CUT))
 
 
-def last_message_of(connection: HTTPConnection) -> Callable[[str, int, str], None] | None:
-    """Return a connection's ``close_with_message``; ``None`` if it is not ours."""
-    protocol = protocol_of(connection)
-    return None if protocol is None else protocol.close_with_message
-
-
-def send_now_of(connection: HTTPConnection) -> Callable[[str], bool] | None:
-    """Return a connection's ``send_now``; ``None`` if it is not ours."""
-    protocol = protocol_of(connection)
-    return None if protocol is None else protocol.send_now
-
-
 class TaskTransport:
     """Serves one viewer from the task that calls :meth:`run`; see ``ViewerTransport``."""
 
@@ -126,12 +114,7 @@ def _nowhere(data: bytes) -> None:
 
 
 class ViewerClosed(Exception):
-    """The connection must close.
-
-    Args:
-        close: The reason.
-        detail: Details for the viewer.
-    """
+    """The connection must close."""
 
     def __init__(self, close: Close, detail: str | None = None) -> None:
         self.close = close
@@ -143,9 +126,7 @@ async def serve_viewer(websocket: WebSocket, make: MakeFeed, ports: TransportPor
     """Serve a viewer's feed, on our own connection if possible, else from a task.
 
     Args:
-        websocket: Its connection, not accepted yet.
         make: Makes its feed; may raise a :class:`ProtocolError` about its request.
-        ports: Admits viewers, and pings them.
     """
     await websocket.accept()
     protocol = protocol_of(websocket)
@@ -213,7 +194,6 @@ async def _listen(websocket: WebSocket, viewer: Viewer, clock: Clock) -> None:
 
 
 async def _close(websocket: WebSocket, closed: ViewerClosed) -> None:
-    """Send the reason, then close."""
     close, text = closed.close, wire.bye(closed.close, closed.detail).text
     try:
         async with asyncio.timeout(LAST_MESSAGE_S):
@@ -238,12 +218,7 @@ class _Over(Exception):
 
 
 class EventStream(Response):
-    """A response that sends a feed as server-sent events.
-
-    Args:
-        make: Makes the feed.
-        ports: Admits the viewer.
-    """
+    """A response that sends a feed as server-sent events."""
 
     def __init__(self, make: MakeFeed, ports: TransportPorts) -> None:
         super().__init__(media_type="text/event-stream", headers={"Cache-Control": "no-store"})
@@ -318,12 +293,9 @@ async def _finish(send: Send, close: Close) -> None:
 
 async def _send_frames(send: Send, frames: Sequence[Frame]) -> None:
     for batch in wire.batches(frames):
-        await _write(send, "".join(map(_event_of, batch.frames)))
-
-
-def _event_of(frame: Frame) -> str:
-    mark = "" if frame.seq is None else f"id: {frame.epoch}:{frame.seq}\n"
-    return f"{mark}data: {frame.text}\n\n"
+        marks = ("" if one.seq is None else f"id: {one.epoch}:{one.seq}\n" for one in batch.frames)
+        shown = zip(marks, batch.frames, strict=True)
+        await _write(send, "".join(f"{mark}data: {one.text}\n\n" for mark, one in shown))
 
 
 async def _write(send: Send, text: str) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import importlib
 import logging
-from dataclasses import dataclass
 from types import ModuleType
 from typing import Final
 
@@ -36,27 +35,17 @@ def choose_sends() -> SendToEach | None:
 PRIVATE_API: Final = f"{__package__}.private_api"
 
 
-@dataclass(frozen=True, slots=True)
-class Protocols:
-    """The protocols that uvicorn serves connections with.
+Protocols = tuple[type[asyncio.Protocol] | str, type[asyncio.Protocol] | str]
+"""uvicorn's options ``http`` and ``ws``: the protocols that it serves connections with."""
 
-    Args:
-        http: Its ``http`` option.
-        ws: Its ``ws`` option.
-    """
-
-    http: type[asyncio.Protocol] | str
-    ws: type[asyncio.Protocol] | str
-
-
-ORDINARY: Final = Protocols("auto", "auto")
+ORDINARY: Final[Protocols] = ("auto", "auto")
 """Uvicorn's own connections: correct, but each viewer needs tasks and buffers."""
 
 
 def choose_protocols() -> Protocols:
     """Return our connections if uvicorn and websockets support them; log why if not."""
     api = _private_api()
-    return ORDINARY if api is None else Protocols(api.HttpProtocol, api.WebSocketProtocol)
+    return ORDINARY if api is None else (api.HttpProtocol, api.WebSocketProtocol)
 
 
 def stop_listening(server: uvicorn.Server) -> None:

@@ -56,11 +56,7 @@ class Pingable(Protocol):
 
 
 class Keepalive:
-    """Pings every connection once per :data:`INTERVAL_S`.
-
-    Args:
-        clock: Waits.
-    """
+    """Pings every connection once per :data:`INTERVAL_S`."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -89,13 +85,7 @@ class Keepalive:
 
 @dataclass(frozen=True, slots=True)
 class TransportPorts:
-    """What viewers' connections need.
-
-    Args:
-        audience: Admits viewers.
-        keepalive: Pings their connections.
-        clock: Measures the rate of their messages.
-    """
+    """What viewers' connections need."""
 
     audience: Audience
     keepalive: Keepalive

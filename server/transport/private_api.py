@@ -80,54 +80,21 @@ logger = logging.getLogger(__name__)
 
 NEEDED: Final[Mapping[type, tuple[str, ...]]] = {
     AutoHTTPProtocol: (
-        "connection_made",
-        "cycle",
-        "data_received",
-        "handle_websocket_upgrade",
-        "loop",
-        "response_complete",
-        "scope",
-        "send_400_response",
-        "transport",
+        "connection_made", "cycle", "data_received", "handle_websocket_upgrade", "loop", "response_complete",
+        "scope", "send_400_response", "transport",
     ),
     WebSocketsSansIOProtocol: (
-        "close_sent",
-        "close_timer",
-        "conn",
-        "connections",
-        "curr_msg_data_type",
-        "disconnected",
-        "frames",
-        "handle_connect",
-        "handle_cont",
-        "handle_parser_exception",
-        "handle_ping",
-        "handshake_complete",
-        "handshake_initiated",
-        "keepalive_timeout",
-        "loop",
-        "read_paused",
-        "request",
-        "response",
-        "scope",
-        "send_receive_event_to_app",
-        "stop_keepalive",
-        "transport",
-        "writable",
+        "close_sent", "close_timer", "conn", "connections", "curr_msg_data_type", "disconnected", "frames",
+        "handle_connect", "handle_cont", "handle_parser_exception", "handle_ping", "handshake_complete",
+        "handshake_initiated", "keepalive_timeout", "loop", "read_paused", "request", "response", "scope",
+        "send_receive_event_to_app", "stop_keepalive", "transport", "writable",
     ),
     ServerProtocol: (
-        "data_to_send",
-        "extensions",
-        "fail",
-        "handshake_exc",
-        "logger",
-        "send_close",
-        "send_text",
-        "state",
+        "data_to_send", "extensions", "fail", "handshake_exc", "logger", "send_close", "send_text", "state",
     ),
     Frame: ("parse",),
     uvicorn.Server: ("servers", "shutdown"),
-}
+}  # fmt: skip
 """Private names used here, by class."""
 
 
@@ -334,10 +301,7 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
 
 
 class _TakenOver:
-    """Replaces a transport that was taken over.
-
-    uvicorn closes the transport when the application returns.
-    """
+    """Replaces a transport that was taken over, which uvicorn closes when the application returns."""
 
     def close(self) -> None:
         """Do nothing."""

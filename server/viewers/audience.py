@@ -30,7 +30,6 @@ class AudienceLimits:
     """How many viewers are admitted, and how far each may fall behind.
 
     Args:
-        viewers: Viewers connected at once.
         per_address: The same per address; 0 = no limit.
         backlog_bytes: Backlog beyond which a viewer is closed as too slow.
     """
@@ -40,20 +39,11 @@ class AudienceLimits:
     backlog_bytes: int = 1024 * 1024
 
 
-def _ignore(seconds: float) -> None:
-    """Discard the times."""
-
-
 class Audience:
     """All viewers of this process.
 
     Args:
-        tasks: The group that relays run in.
-        clock: Waits.
-        limits: How many viewers, and how far each may fall behind.
-        broadcaster: Writes to many viewers at once.
         observe: Called with the seconds that writing events to all viewers of an episode took.
-        names: Hidden names.
     """
 
     def __init__(
@@ -63,7 +53,7 @@ class Audience:
         clock: Clock,
         limits: AudienceLimits,
         broadcaster: Broadcaster,
-        observe: Callable[[float], None] = _ignore,
+        observe: Callable[[float], None] = lambda seconds: None,
         names: NameMaskSource,
     ) -> None:
         self.closed: Counter[Close] = Counter()
@@ -169,19 +159,10 @@ class Audience:
             await self._clock.sleep(LEAVING_POLL_S)
 
 
-def _ignore_event(recorded: RecordedEvent) -> None:
-    """Discard the event."""
-
-
 class EpisodeSignals:
-    """A bus that counts events and signals every start and end of an episode.
+    """A bus that counts events and signals every start and end of an episode."""
 
-    Args:
-        bus: The wrapped bus.
-        note: Called with every published event.
-    """
-
-    def __init__(self, bus: Bus, note: Callable[[RecordedEvent], None] = _ignore_event) -> None:
+    def __init__(self, bus: Bus, note: Callable[[RecordedEvent], None] = lambda recorded: None) -> None:
         self.started = 0
         self.ended: Counter[str] = Counter()
         self.published: Counter[str] = Counter()

@@ -26,12 +26,7 @@ UNSEEN: Final = -2
 
 
 class PatchedFrames:
-    """Frames of changing state: ``NAME`` and merge patches ``NAME.changed``.
-
-    Args:
-        name: Name of the frames.
-        field: Their field that holds the state.
-    """
+    """Frames of changing state: ``NAME`` and merge patches ``NAME.changed``."""
 
     def __init__(self, name: str, field: str) -> None:
         self.version = 0
@@ -88,11 +83,6 @@ class BoardFeed:
     """Shows a board to one viewer.
 
     A viewer gets each change while it keeps up, else the whole state later.
-
-    Args:
-        board: The board.
-        viewer: The viewer.
-        send: Sends frames to the viewer.
     """
 
     __slots__ = ("_board", "_send", "_viewer")
@@ -136,9 +126,6 @@ class PolledBoard(ABC):
 
     Args:
         kind: Name of its frames, and of their field that holds the state.
-        picture: The state before the first poll.
-        clock: Source of time.
-        names: Hidden names.
     """
 
     def __init__(self, kind: str, picture: dict[str, Any], clock: Clock, names: NameMaskSource) -> None:
@@ -205,12 +192,7 @@ class PolledBoard(ABC):
 
 
 class BoardPoller:
-    """Polls boards while they have viewers.
-
-    Args:
-        clock: Source of time.
-        tasks: The group that boards are polled in.
-    """
+    """Polls boards while they have viewers."""
 
     def __init__(self, clock: Clock, tasks: asyncio.TaskGroup) -> None:
         self._clock = clock
@@ -221,7 +203,6 @@ class BoardPoller:
         """Poll a board from now on, as long as it has viewers.
 
         Args:
-            board: The board.
             over: Called when it has no viewers left.
         """
         if board in self._watching:

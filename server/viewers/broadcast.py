@@ -187,7 +187,6 @@ class ThoughtFrames:
     """Makes frames of the thoughts in one episode, each with what is new.
 
     Args:
-        thinking: The thoughts.
         names: Hidden names. While there are any, every frame repeats everything, since a name may arrive in
             parts that do not match it.
         withheld: Whether viewers see only the actor and the elapsed time, not the thoughts.
@@ -208,7 +207,6 @@ class ThoughtFrames:
 
         Args:
             send: Sends a frame to viewers that keep up; others miss it.
-            clock: Waits.
         """
         known = -1
         while True:
@@ -276,13 +274,7 @@ class Relay:
     """Relays one episode to its viewers.
 
     Args:
-        live: The episode.
-        subscription: Its events.
-        clock: Waits.
-        broadcaster: Writes to viewers.
         observe: Called with the seconds that writing events to all viewers took.
-        names: Hidden names.
-        elsewhere: Returns the viewers of an episode at other servers.
     """
 
     def __init__(

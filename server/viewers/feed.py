@@ -7,17 +7,20 @@ and snapshots of recorded ones.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
+from spectator.episodes.embargo import PublicReader
 from spectator.episodes.episode_view import EpisodeView
-from spectator.episodes.reader import EpisodeReader
-from spectator.episodes.view import State
+from spectator.episodes.reader import ViewReader
+from spectator.episodes.recovery import Recovery
+from spectator.episodes.supervisor import Supervisor
 from spectator.journal.contract import EpisodeSummary
 
+from ..journal import JoinedJournal
 from ..lru_cache import LruCache
 from ..security.faults import Close
 from ..security.masking import NameMaskSource
@@ -29,6 +32,9 @@ from .run_boards import RunBoards
 from .viewer import SendFrames, Viewer
 from .wire import EPISODE_ID, Frame, Position
 
+_Key = TypeVar("_Key")
+_Result = TypeVar("_Result")
+
 KEPT_SNAPSHOTS: Final = 32
 """Cached snapshots."""
 
@@ -36,46 +42,48 @@ FOLDED_AT_ONCE: Final = 2
 """Snapshots computed at once; concurrent requests for one episode share its snapshot."""
 
 
-class StateReader(Protocol):
-    """Computes states of recorded episodes."""
+class SharedWork(Generic[_Key, _Result]):
+    """Shares work between concurrent callers with the same key; results are not cached."""
 
-    async def state(self, summary: EpisodeSummary) -> State:
-        """Return what viewers see after the last event in ``summary``."""
-        ...
+    def __init__(self, work: Callable[[_Key], Coroutine[Any, Any, _Result]]) -> None:
+        self._work = work
+        self._under_way: dict[_Key, asyncio.Task[_Result]] = {}
+
+    async def of(self, key: _Key) -> _Result:
+        """Return the result of the key's work, or raise what it raises.
+
+        Cancelling one caller does not affect the others.
+        """
+        if (task := self._under_way.get(key)) is None:
+            task = self._under_way[key] = asyncio.create_task(self._work(key))
+            task.add_done_callback(partial(self._over, key))
+        return await asyncio.shield(task)
+
+    def _over(self, key: _Key, task: asyncio.Task[_Result]) -> None:
+        del self._under_way[key]
+        if not task.cancelled():
+            task.exception()  # raised in the callers, which may all be gone
 
 
 class FinalSnapshots:
-    """Final snapshots of recorded episodes, cached.
+    """Final snapshots of recorded episodes, cached."""
 
-    Args:
-        records: Computes their states.
-    """
-
-    def __init__(self, records: StateReader) -> None:
+    def __init__(self, records: ViewReader) -> None:
         self._records = records
-        self._kept: LruCache[tuple[str, int], Frame] = LruCache(KEPT_SNAPSHOTS)
-        self._folding: dict[tuple[str, int], asyncio.Task[Frame]] = {}
+        self._kept: LruCache[EpisodeSummary, Frame] = LruCache(KEPT_SNAPSHOTS)
+        self._folding = SharedWork(self._fold)
         self._turns = asyncio.Semaphore(FOLDED_AT_ONCE)
 
     async def of(self, summary: EpisodeSummary) -> Frame:
         """Return the snapshot after the last recorded event of an episode."""
-        key = (summary.episode_id, summary.head_seq)
-        if (kept := self._kept.get(key)) is not None:
-            return kept
-        if key not in self._folding:
-            self._folding[key] = folding = asyncio.create_task(self._fold(summary))
-            folding.add_done_callback(partial(self._folded, key))
-        return await asyncio.shield(self._folding[key])  # others may wait for it too
-
-    def _folded(self, key: tuple[str, int], folding: asyncio.Task[Frame]) -> None:
-        del self._folding[key]
-        if not folding.cancelled() and folding.exception() is None:
-            self._kept.keep(key, folding.result())
+        return self._kept.get(summary) or await self._folding.of(summary)
 
     async def _fold(self, summary: EpisodeSummary) -> Frame:
         async with self._turns:
             state = await self._records.state(summary)
-            return await asyncio.to_thread(wire.snapshot, summary.epoch, summary.head_seq, state)
+            frame = await asyncio.to_thread(wire.snapshot, summary.epoch, summary.head_seq, state)
+        self._kept.keep(summary, frame)
+        return frame
 
 
 class NextEpisodeWaiters:
@@ -83,7 +91,6 @@ class NextEpisodeWaiters:
 
     Args:
         next_start: Returns the event that is set when another episode starts.
-        tasks: The group that waking runs in.
     """
 
     def __init__(self, next_start: Callable[[], asyncio.Event], tasks: asyncio.TaskGroup) -> None:
@@ -122,55 +129,15 @@ READ_EVENTS: Final = 64
 """Events read at once for a viewer, since each may be large."""
 
 
-class LiveEpisodes(Protocol):
-    """The live episodes of this server."""
-
-    def live(self, episode_id: str) -> EpisodeView | None:
-        """Return the episode of this id, if it is live."""
-        ...
-
-    def showing(self) -> Sequence[EpisodeView]:
-        """Return all of them, oldest first."""
-        ...
-
-
-class Records(EpisodeReader, Protocol):
-    """Recorded episodes, as viewers may see them."""
-
-    async def suspended(self, episode_id: str) -> bool:
-        """Whether an episode was suspended because a decision failed."""
-        ...
-
-
-class LeftEpisodes(Protocol):
-    """Episodes that are being recovered."""
-
-    async def settled(self, episode_id: str, seen_seq: int = 0) -> None:
-        """Wait until an episode is recovered, and shown up to event ``seen_seq``."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class FeedSources:
-    """Where feeds find episodes.
+    """Where feeds find episodes."""
 
-    Args:
-        episodes: Live episodes.
-        records: Recorded episodes.
-        finals: Snapshots of recorded episodes.
-        audience: Relays live episodes to their viewers.
-        waiters: Viewers that wait for the next episode.
-        left: Episodes that are being recovered; their viewers wait.
-        names: Hidden names.
-        elsewhere: Lists the episodes of other servers.
-    """
-
-    episodes: LiveEpisodes
-    records: Records
+    episodes: WatchableEpisodes
+    records: PublicReader
     finals: FinalSnapshots
     audience: Audience
     waiters: NextEpisodeWaiters
-    left: LeftEpisodes
     names: NameMaskSource
     elsewhere: Callable[[], Sequence[EpisodeSummary]] = tuple
 
@@ -179,11 +146,7 @@ class EpisodeFeed:
     """Shows one episode, or one live episode after the other, to one viewer.
 
     Args:
-        sources: Where episodes are found.
-        viewer: The viewer.
-        send: Sends frames to the viewer.
         episode_id: The episode; ``None`` for the newest live one, then the next, without end.
-        asked: The position to resume from, if any.
     """
 
     __slots__ = (
@@ -293,7 +256,7 @@ class EpisodeFeed:
             return None
         if not EPISODE_ID.fullmatch(self._episode_id):
             return Close.NOT_FOUND
-        await self._sources.left.settled(self._episode_id, 0 if self._asked is None else self._asked.seq)
+        await self._sources.episodes.settled(self._episode_id, 0 if self._asked is None else self._asked.seq)
         live = await self._opened(self._sources.episodes.live(self._episode_id))
         if live is not None:
             await self._join(live)
@@ -311,7 +274,7 @@ class EpisodeFeed:
             await self._send([wire.waiting()])
         for episode_id in self._newest():
             if self._sources.episodes.live(episode_id) is None:  # it runs at another server
-                await self._sources.left.settled(episode_id)
+                await self._sources.episodes.settled(episode_id)
             live = await self._opened(self._sources.episodes.live(episode_id))
             if live is not None:
                 self._shown, self._sent_waiting = live.episode_id, False
@@ -355,82 +318,20 @@ def _provable(asked: Position | None, epoch: str, head: int) -> bool:
     return asked is not None and asked.epoch == epoch and 0 <= asked.seq <= head <= asked.seq + MAX_MISSING
 
 
-_Result = TypeVar("_Result")
-
-
-class SharedWork(Generic[_Result]):
-    """Shares work between concurrent callers with the same key.
-
-    Results are not cached.
-
-    Args:
-        work: Does the work of a key.
-    """
-
-    def __init__(self, work: Callable[[str], Awaitable[_Result]]) -> None:
-        self._work = work
-        self._under_way: dict[str, asyncio.Task[_Result]] = {}
-
-    async def of(self, key: str) -> _Result:
-        """Return the result of the key's work.
-
-        Cancelling one caller does not affect the others.
-
-        Raises:
-            Exception: What the work raises, to all callers.
-        """
-        if (task := self._under_way.get(key)) is None:
-            task = self._under_way[key] = asyncio.create_task(self._done(key))
-            task.add_done_callback(partial(self._over, key))
-        return await asyncio.shield(task)
-
-    async def _done(self, key: str) -> _Result:
-        return await self._work(key)
-
-    def _over(self, key: str, task: asyncio.Task[_Result]) -> None:
-        del self._under_way[key]
-        if not task.cancelled():
-            task.exception()  # raised in the callers, which may all be gone
-
-
-class RunFinder(Protocol):
-    """Finds the watched runs of episodes."""
-
-    async def run_of(self, episode_id: str) -> str | None:
-        """Return the run that contains this episode, if any."""
-        ...
-
-
-class RecoverySource(Protocol):
-    """Episodes that are being recovered."""
-
-    async def settled(self, episode_id: str) -> None:
-        """Wait until an episode is recovered; returns immediately for all others."""
-        ...
-
-
 class WatchableEpisodes:
-    """The episodes that are shown live here.
-
-    Args:
-        played: Episodes of this process.
-        left: Episodes that are being recovered.
-        finder: Finds the watched runs of episodes.
-        boards: Follows episodes of watched runs.
-        others: Follows episodes of other servers on the same journal.
-    """
+    """The episodes that are shown live here."""
 
     def __init__(
         self,
-        played: LiveEpisodes,
-        left: RecoverySource,
-        finder: RunFinder,
+        played: Supervisor,
+        left: Recovery,
+        journal: JoinedJournal,
         boards: RunBoards,
         others: FollowedEpisodes | None = None,
     ) -> None:
         self._played = played
         self._left = left
-        self._finder = finder
+        self._journal = journal
         self._boards = boards
         self._others = others
         self._beginnings = SharedWork(self._begin)
@@ -448,7 +349,6 @@ class WatchableEpisodes:
         """Wait until an episode is recovered, and follow it if it runs elsewhere.
 
         Args:
-            episode_id: The episode.
             seen_seq: The last event that the viewer has seen, possibly at another server.
         """
         await self._left.settled(episode_id)
@@ -461,7 +361,7 @@ class WatchableEpisodes:
 
     async def _begin(self, episode_id: str) -> None:
         """Find where an episode runs, and follow it from now on."""
-        run = await self._finder.run_of(episode_id)
+        run = await self._journal.run_of(episode_id)
         if run is not None and (self._others is None or await self._boards.in_folder(run)):
             await self._boards.follow(episode_id)
         elif self._others is not None:

@@ -11,7 +11,7 @@ import json
 import logging
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from spectator.clock import Clock, first_of
 from spectator.episodes.decisions import PartialDecision, Thinking
@@ -20,6 +20,7 @@ from spectator.episodes.episode_view import EpisodeView
 from spectator.episodes.reader import ViewReader
 from spectator.errors import EpisodeError, JournalError
 from spectator.journal.contract import EpisodeSummary
+from spectator.journal.sql_journal import SqlJournal
 from spectator.runs.run_records import FollowedView
 
 from ..security.masking import NameMask
@@ -40,7 +41,6 @@ class ThoughtSender:
     """Makes parts of the thoughts in one episode, each with what is new.
 
     Args:
-        thinking: The thoughts.
         withheld: Whether only the actor and the elapsed time are sent, not the thoughts.
     """
 
@@ -71,12 +71,7 @@ def shortened(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class ThoughtReceiver:
-    """Rebuilds the thoughts of another server's episode from its notices.
-
-    Args:
-        thinking: Holds the thoughts.
-        clock: Source of time.
-    """
+    """Rebuilds the thoughts of another server's episode from its notices."""
 
     def __init__(self, thinking: Thinking, clock: Clock) -> None:
         self.thinking = thinking
@@ -84,13 +79,7 @@ class ThoughtReceiver:
         self._part = -1
 
     def take(self, fields: Any) -> None:
-        """Add the fields of a ``thought`` frame; a part after a lost one is ignored.
-
-        Raises:
-            KeyError: A field is missing.
-            TypeError: A field has the wrong type.
-            ValueError: A field has an invalid value.
-        """
+        """Add the fields of a ``thought`` frame; a part after a lost one is ignored."""
         actor, turn, part = str(fields["actor"]), int(fields["turn"]), int(fields["part"])
         elapsed_s, thought, answer = float(fields["elapsed_s"]), str(fields["thought"]), str(fields["answer"])
         whole, done = bool(fields["whole"]), bool(fields["done"])
@@ -147,28 +136,12 @@ KEPT_S: Final = 15.0
 """Seconds that an episode is followed after its last viewer left."""
 
 
-class HeadSource(Protocol):
-    """A journal that reports the progress of episodes."""
-
-    async def heads(self, episode_ids: Collection[str]) -> dict[str, int]:
-        """Return the number of the last event of each episode."""
-        ...
-
-
 class FollowedEpisodes:
-    """Follows the episodes of other servers that have viewers here, in one task.
-
-    Args:
-        journal: Reports the progress of episodes.
-        views: Reads states of episodes.
-        records: Reads what viewers may see.
-        clock: Source of time.
-        tasks: The group that the journal is polled in.
-    """
+    """Follows the episodes of other servers that have viewers here, in one task."""
 
     def __init__(
         self,
-        journal: HeadSource,
+        journal: SqlJournal,
         views: ViewReader,
         records: PublicReader,
         clock: Clock,
@@ -202,9 +175,6 @@ class FollowedEpisodes:
         """Follow an episode from now on, unless it has ended or is suspended.
 
         If it is followed already, this only extends that by :data:`KEPT_S`.
-
-        Raises:
-            JournalError: Its record cannot be read.
         """
         if (followed := self._followed.get(episode_id)) is not None:
             followed.wanted_s = self._clock.monotonic()
@@ -228,13 +198,6 @@ class FollowedEpisodes:
         """Advance a followed episode to an event that a viewer saw at another server.
 
         Returns immediately if it has reached that event, or is not followed.
-
-        Args:
-            episode_id: The episode.
-            seen_seq: The number of that event.
-
-        Raises:
-            JournalError: Its record cannot be read.
         """
         view = self._followed.get(episode_id)
         if view is not None and 0 < view.head_seq < seen_seq:
@@ -280,11 +243,7 @@ class FollowedEpisodes:
             self._looking = None
 
     async def look(self) -> None:
-        """Show what was recorded since the last poll.
-
-        Raises:
-            JournalError: The journal cannot be read now.
-        """
+        """Show what was recorded since the last poll."""
         self._looked_s = self._clock.monotonic()
         asked = tuple(self._followed.items())  # others may be added while the journal answers
         heads = await self._journal.heads([episode_id for episode_id, _ in asked])
@@ -306,7 +265,6 @@ class FollowedEpisodes:
         return tries if before == head else 0
 
     async def _advance_woken(self, woken: Collection[str]) -> None:
-        """Show what was recorded of some episodes."""
         await self._advance_all(dict.fromkeys(woken))
         for episode_id in woken:
             if (view := self._followed.get(episode_id)) is not None and view.ended:
@@ -349,30 +307,18 @@ LEAST_LIST_INTERVAL_S: Final = 0.25
 """The same at least, if notices name unknown episodes."""
 
 
-class RemoteEpisodeSource(Protocol):
-    """A journal that lists what other processes record in it."""
-
-    async def held_elsewhere(self) -> list[EpisodeSummary]:
-        """Return the unfinished episodes whose leases other processes hold, oldest first."""
-        ...
-
-
 class RemoteEpisodes:
     """The episodes of other servers, as of the last query of the journal.
 
     Reads are answered from memory. All of them are followed only while a viewer wants to see all.
 
     Args:
-        journal: Lists them.
-        followed: Follows them.
-        plays: Whether an episode runs here.
         started: Called when a new one appears.
-        clock: Source of time.
     """
 
     def __init__(
         self,
-        journal: RemoteEpisodeSource,
+        journal: SqlJournal,
         followed: FollowedEpisodes,
         plays: Callable[[str], bool],
         started: Callable[[], None],
@@ -427,11 +373,7 @@ class RemoteEpisodes:
             self._wake.clear()
 
     async def look(self) -> None:
-        """Query the journal once.
-
-        Raises:
-            JournalError: The journal cannot be read now.
-        """
+        """Query the journal once."""
         before = self._listed
         self._listed = {one.episode_id: one for one in await self._journal.held_elsewhere()}
         self._attempted.clear()

@@ -30,14 +30,7 @@ KEPT_S: Final = 15.0
 
 
 class RunBoard(PolledBoard):
-    """The board of one run; see :class:`.boards.PolledBoard`.
-
-    Args:
-        name: The run.
-        records: Finds its record.
-        clock: Source of time.
-        names: Hidden names.
-    """
+    """The board of one run; see :class:`.boards.PolledBoard`."""
 
     def __init__(self, name: str, records: RunRecords, clock: Clock, names: NameMaskSource) -> None:
         super().__init__("run", {"name": name}, clock, names)
@@ -54,12 +47,7 @@ class RunBoard(PolledBoard):
         return super().idle and not self.views
 
     async def tail(self) -> RunTail:
-        """Return the run's record, polled recently.
-
-        Raises:
-            RunNotFound: It is gone, or of another version.
-            JournalError: It is still empty, or cannot be read.
-        """
+        """Return the run's record, polled recently."""
         await self.look()
         if self._tail is None or "problem" in self.picture:
             self._tail = await self._records.tail(self.name)
@@ -86,7 +74,6 @@ class RunBoard(PolledBoard):
         await self._advance(changed)
 
     async def _advance(self, changed: list[str]) -> None:
-        """Show new events to the viewers of its episodes."""
         for episode_id in set(changed) & set(self.views):
             try:
                 await self.views[episode_id].advance()
@@ -100,16 +87,7 @@ class RunBoard(PolledBoard):
 
 
 class RunBoards:
-    """Boards of the watched runs, one task per run.
-
-    Args:
-        records: Finds their records.
-        views: Reads states of episodes.
-        shown: Reads what viewers may see.
-        clock: Source of time.
-        poller: Polls the boards.
-        names: Hidden names.
-    """
+    """Boards of the watched runs, one task per run."""
 
     def __init__(
         self,
@@ -132,12 +110,7 @@ class RunBoards:
         """Return the up-to-date board of a run.
 
         Args:
-            name: The run.
             calls: Whether to read its model calls, for tokens, versions and cost.
-
-        Raises:
-            RunNotFound: There is no such run, or it is of another version.
-            JournalError: It cannot be read.
         """
         board = self._boards.get(name)
         if board is None:
@@ -162,12 +135,7 @@ class RunBoards:
         return None if board is None else board.views.get(episode_id)
 
     async def in_folder(self, name: str) -> bool:
-        """Whether a run is stored in a folder, not in a database.
-
-        Raises:
-            RunNotFound: It is gone, or of another version.
-            JournalError: It cannot be read.
-        """
+        """Whether a run is stored in a folder, not in a database."""
         return (await self.records.tail(name)).run_id is None
 
     async def is_played(self, episode_id: str) -> bool:
@@ -199,11 +167,7 @@ class GroupBoard(PolledBoard):
     """The board of one group and its forks; see :class:`.boards.PolledBoard`.
 
     Args:
-        group: Its name within its run.
         run: Its run; ``None`` for a group without one in the server's own journal.
-        groups: Finds its record.
-        clock: Source of time.
-        names: Hidden names.
     """
 
     def __init__(
@@ -228,11 +192,6 @@ class GroupBoards:
     """Boards of the watched groups, one task per group.
 
     Args:
-        runs: The watched runs.
-        journal: Holds forks, and this server's own groups.
-        clock: Source of time.
-        poller: Polls the boards.
-        names: Hidden names.
         turn: Each poll runs within it.
     """
 
@@ -258,7 +217,6 @@ class GroupBoards:
 
         Raises:
             RunNotFound: There is no such group.
-            JournalError: The record of the named run cannot be read.
         """
         names = await self._runs.records.names()
         searched = names[:SEARCHED] if run is None else [run] if run in names else []

@@ -58,24 +58,13 @@ class Viewer:
     """One viewer: frames go to its transport, or to a backlog if it lags.
 
     Args:
-        transport: Its connection.
         backlog_bytes: Size of the backlog beyond which it is closed as too slow.
     """
 
     __slots__ = (
-        "_asked",
-        "_backlog",
-        "_backlog_bytes",
-        "_evicted",
-        "_transport",
-        "backlog_size",
-        "caught_up",
-        "descriptor",
-        "over",
-        "position",
-        "sync_group",
-        "write",
-    )
+        "_asked", "_backlog", "_backlog_bytes", "_evicted", "_transport", "backlog_size", "caught_up",
+        "descriptor", "over", "position", "sync_group", "write",
+    )  # fmt: skip
 
     def __init__(self, transport: ViewerTransport, backlog_bytes: int) -> None:
         self.position = 0
@@ -201,11 +190,7 @@ RESUME_COST: Final = 10.0
 
 
 class InboundMessages:
-    """Handles the messages of one viewer.
-
-    Args:
-        clock: Measures their rate.
-    """
+    """Handles the messages of one viewer."""
 
     __slots__ = ("_bucket",)
 
@@ -213,11 +198,7 @@ class InboundMessages:
         self._bucket = TokenBucket(MESSAGES_PER_S, MESSAGE_BURST, clock)
 
     def handle(self, text: str, viewer: Viewer) -> None:
-        """Handle a message of ``viewer``.
-
-        Raises:
-            ProtocolError: The message is invalid, or there are too many.
-        """
+        """Handle a message of ``viewer``."""
         self._spend(1.0)
         message = wire.parse_message(text)
         if isinstance(message, Ping):

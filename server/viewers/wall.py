@@ -37,11 +37,7 @@ Tile = dict[str, Any]
 
 
 class TileOf:
-    """The tile of an episode; what its world derives from a state is cached.
-
-    Args:
-        live: The episode.
-    """
+    """The tile of an episode; what its world derives from a state is cached."""
 
     def __init__(self, live: EpisodeView) -> None:
         self.live = live
@@ -57,12 +53,7 @@ class TileOf:
 
 
 def tile_of(state: Mapping[str, Any], mask: NameMask) -> Tile:
-    """Return the tile of an episode, without its ``turn``.
-
-    Args:
-        state: The state that viewers see.
-        mask: Masks hidden names.
-    """
+    """Return the tile of an episode, without its ``turn``."""
     read: Tile = mask.value(_read_by_world(state), free=True)
     return _public_fields(state, mask) | read
 
@@ -155,13 +146,6 @@ class Wall:
 
     It reads the episodes, and derives missing views, only while it has viewers. It encodes changes once for
     all viewers and keeps no state per viewer: one that missed a change gets the whole wall again.
-
-    Args:
-        supervisor: Runs the episodes.
-        clock: Source of time.
-        tasks: The group that it refreshes in.
-        names: Hidden names.
-        others: Episodes of other servers on the same journal, if any.
     """
 
     def __init__(

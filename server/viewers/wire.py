@@ -47,7 +47,6 @@ class Frame:
     """One message to viewers, encoded once for all of them.
 
     Args:
-        text: The JSON text.
         epoch: The numbering that ``seq`` belongs to, for frames that advance a viewer.
         seq: The viewer's position after it; ``None`` if it does not advance viewers.
     """
@@ -67,11 +66,8 @@ class Batch:
     """Frames that are written together, joined once for all viewers.
 
     Args:
-        frames: At least one, in order.
-        message: Their messages, concatenated.
         size: Characters of their texts.
         first: The smallest ``seq`` among them; ``None`` if they do not advance viewers.
-        last: The largest.
     """
 
     frames: Sequence[Frame]
@@ -91,11 +87,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class Ping:
-    """A viewer measures its latency.
-
-    Args:
-        t: A number to send back.
-    """
+    """A viewer measures its latency."""
 
     t: float
 
@@ -209,11 +201,7 @@ def framed(payload: bytes, *, opcode: int = 0x1) -> bytes:
 
 
 def parse_message(text: str) -> Ping | Position:
-    """Parse a viewer's message.
-
-    Raises:
-        ProtocolError: It is neither a ping nor a request to resume.
-    """
+    """Parse a viewer's message."""
     try:
         message = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as error:

@@ -77,11 +77,7 @@ def verify_bundle(
 
 
 def check_bundle(bundle: Path, sample: int | None, max_gb: float) -> tuple[BundleManifest, Verdict]:
-    """Check a bundle, and show a progress bar.
-
-    Raises:
-        ClickException: It is not a bundle, or its files differ from its manifest.
-    """
+    """Check a bundle, and show a progress bar."""
     from spectator.clock import SystemClock
     from spectator.evaluation.bundles import verification
     from spectator.evaluation.bundles.bundle import WrongFiles, opened
@@ -99,7 +95,6 @@ def check_bundle(bundle: Path, sample: int | None, max_gb: float) -> tuple[Bundl
 
 @contextmanager
 def _bar() -> Iterator[Callable[[int, int], None]]:
-    """A progress bar of episodes on standard error."""
     with click.progressbar(label="episodes", file=sys.stderr, length=1, show_pos=True) as bar:
 
         def report(done: int, total: int) -> None:
@@ -110,11 +105,7 @@ def _bar() -> Iterator[Callable[[int, int], None]]:
 
 
 def reject(wrong: Sequence[str]) -> NoReturn:
-    """Print what is not as claimed.
-
-    Raises:
-        ClickException: Always.
-    """
+    """Print what is not as claimed."""
     for message in wrong[:MOST_SHOWN]:
         click.echo(message, err=True)
     if len(wrong) > MOST_SHOWN:
@@ -123,7 +114,6 @@ def reject(wrong: Sequence[str]) -> NoReturn:
 
 
 def _confirm(manifest: BundleManifest, verdict: Verdict) -> None:
-    """Print the confirmed results, and what was not checked."""
     results = manifest.results
     for one in results.captains:
         share = f"{100 * one.share.value:.1f} % ({100 * one.share.low:.1f} to {100 * one.share.high:.1f})"

@@ -66,11 +66,7 @@ def format_options(command: Command) -> Command:
 
 
 def check_out(form: ExportFormat, out: Path) -> None:
-    """Check that ``--out`` fits the format.
-
-    Raises:
-        UsageError: It does not fit.
-    """
+    """Check that ``--out`` fits the format."""
     try:
         form.check(out)
     except ConfigurationError as error:
@@ -92,9 +88,6 @@ class ProgressBar:
     """Progress of an export on standard error.
 
     Prints each finished episode's digest if the export has at most 10 episodes.
-
-    Args:
-        chosen: The episodes to export.
     """
 
     def __init__(self, chosen: Sequence[EpisodeSummary]) -> None:
@@ -215,7 +208,6 @@ def _wanted(
 async def _chosen(
     journal: Journal, wanted: EpisodeFilter | Sequence[str], form: ExportFormat
 ) -> Sequence[EpisodeSummary]:
-    """Return the named episodes, or all that match and that the format accepts."""
     from spectator.journal.contract import every_episode
 
     if isinstance(wanted, Sequence):

@@ -33,9 +33,6 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 def parse_options(_: click.Context, __: click.Parameter, pairs: tuple[str, ...]) -> dict[str, Any]:
     """Parse NAME=VALUE pairs; a value that is not JSON is taken as text.
 
-    Raises:
-        click.BadParameter: A pair has no equals sign.
-
     >>> parse_options(None, None, ("max_overs=5", "start=chase"))
     {'max_overs': 5, 'start': 'chase'}
     """
@@ -153,11 +150,7 @@ async def recorded_episode(episode_id: str, data_dir: Path) -> AsyncIterator[Jou
 
 
 async def summary_of(journal: Journal, episode_id: str) -> EpisodeSummary:
-    """Return the episode's summary.
-
-    Raises:
-        EpisodeNotFound: The journal does not have the episode.
-    """
+    """Return the episode's summary."""
     from spectator.errors import EpisodeNotFound
 
     summary = await journal.episode(episode_id)
@@ -194,11 +187,7 @@ def finite(_: click.Context, __: click.Parameter, value: float | None) -> float 
 
 
 def refuse_unpriced(presets: Iterable[Preset]) -> None:
-    """Reject ``--max-cost`` if a model's price is unknown.
-
-    Raises:
-        InvalidRequest: Names the models without a price.
-    """
+    """Reject ``--max-cost`` if a model's price is unknown."""
     from spectator.errors import FieldError, InvalidRequest
     from spectator.policies.model_presets import ModelBuild
 
@@ -313,22 +302,14 @@ def server_url(journal: str | None) -> str:
 
 
 def required_run_name(run_name: str | None) -> str:
-    """Return the run's name.
-
-    Raises:
-        click.UsageError: It is missing.
-    """
+    """Return the run's name."""
     if run_name is None:
         raise click.UsageError("--journal needs --run NAME, the name of the run in that journal")
     return run_name
 
 
 def run_place(folder: Path | None, journal: str | None, run_name: str | None) -> Path | None:
-    """Return the folder of a run; ``None`` if it is in a database.
-
-    Raises:
-        click.UsageError: Both or neither are given.
-    """
+    """Return the folder of a run; ``None`` if it is in a database."""
     if is_in_database(journal, run_name) == (folder is not None):
         raise click.UsageError("give either the run's folder, or --journal URL and --run NAME")
     return folder
@@ -338,12 +319,7 @@ def run_place(folder: Path | None, journal: str | None, run_name: str | None) ->
 async def recorded_run(
     journal: str | None, run_name: str | None
 ) -> AsyncIterator[tuple[RolloutRequest, SqlJournal]]:
-    """Open the journal of a run in a database; yield the run and the journal.
-
-    Raises:
-        InvalidRequest: The run does not exist.
-        ConfigurationError: The journal does not exist.
-    """
+    """Open the journal of a run in a database; yield the run and the journal."""
     from spectator.journal.sql_journal import SqlJournal
     from spectator.rollouts.fleet_plan import find_rows, read_plan
 

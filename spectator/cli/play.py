@@ -150,11 +150,7 @@ def play(
 
 
 def _asks_models(plan: EpisodePlan, max_cost: float | None) -> bool:
-    """Whether a model that costs money plays.
-
-    Raises:
-        InvalidRequest: The cost is limited, and a model has no price.
-    """
+    """Whether a model that costs money plays."""
     models = [preset for preset in (plan.captain, plan.opponent) if preset is not None and preset.costs_money]
     if max_cost:
         refuse_unpriced(models)
@@ -174,13 +170,11 @@ def _cast_and_world(environment: str | None, url: str | None, protocol: str) -> 
 
 
 def _caps(max_tokens: int | None, max_cost: float | None) -> CapSettings:
-    """Return the caps of the settings, overridden by the command line."""
     given = {"model_episode_tokens": max_tokens, "model_episode_cost": max_cost}
     return read_caps().model_copy(update={name: value for name, value in given.items() if value is not None})
 
 
 def _conclude(ended: EpisodeEnded, spent: SpendingReport) -> None:
-    """Print the result and the spending; exit with a code other than 0 on a failure."""
     spent.report()
     failed = "" if ended.failure_class is None else f" [{ended.failure_class}]"
     result = ended.result or ended.detail or ""

@@ -120,8 +120,6 @@ async def carry_out(
     The first interrupt lets the running episodes finish; the second, like SIGTERM, leaves them unfinished.
 
     Args:
-        play: Plays it.
-        view: Shows it.
         log: Takes warnings; ``None`` leaves logging as it is.
     """
     interrupted = False
@@ -166,12 +164,7 @@ async def carry_out(
 
 
 def conclude(report: FleetReport, where: str) -> None:
-    """Print the results of a run.
-
-    Args:
-        report: Its report.
-        where: Where its record is, in words.
-    """
+    """Print the results of a run."""
     from spectator.cli.rollouts_view import mean_words
     from spectator.journal.outline import OwnCount
 
@@ -195,12 +188,7 @@ def conclude(report: FleetReport, where: str) -> None:
 
 
 def exit_code(report: FleetReport, interrupted: bool) -> int:
-    """Return the command's exit code; prints why it did not play everything.
-
-    Args:
-        report: The run's report.
-        interrupted: Whether it was interrupted.
-    """
+    """Return the command's exit code; prints why it did not play everything."""
     if interrupted:
         if report.over < report.total:
             click.echo("interrupted; the same command plays the rest", err=True)
@@ -217,14 +205,8 @@ async def play_folder(
     """Play a run in a folder: in this process, or by worker processes.
 
     Args:
-        plan: The run's plan.
-        folder: The run's folder; created if missing.
         workers: Worker processes; 0 plays in this one.
-        concurrency: Episodes at once.
         begin: Called once, after the first look at what remains.
-
-    Raises:
-        SpectatorError: It cannot be played.
     """
     from spectator.clock import SystemClock
     from spectator.rollouts.fleet import SPARE_FACTOR, opened_run, play_run
@@ -243,13 +225,7 @@ async def play_folder(
 
 
 async def play_as_worker(folder: Path, concurrency: int, name: str) -> int:
-    """Play as a worker process, which exits with its parent; returns the exit code.
-
-    Args:
-        folder: The run's folder.
-        concurrency: Episodes at once.
-        name: Name of this process in the journal.
-    """
+    """Play as a worker process, which exits with its parent; returns the exit code."""
     from spectator.rollouts.fleet import open_folder
     from spectator.rollouts.fleet_plan import IN_FOLDER, find_rows, read_plan
     from spectator.runs.worker_processes import end_with_parent
@@ -281,16 +257,7 @@ async def play_as_worker(folder: Path, concurrency: int, name: str) -> int:
 async def play_runs(
     url: str, concurrency: int, find: Callable[[Worker], Awaitable[Sequence[FleetRow]]]
 ) -> int:
-    """Play runs in a database, one after another; returns the exit code.
-
-    Args:
-        url: The journal.
-        concurrency: Episodes at once in this process.
-        find: Finds the runs.
-
-    Raises:
-        SpectatorError: One cannot be played here.
-    """
+    """Play runs in a database, one after another; returns the exit code."""
     async with _worker_at(url, concurrency) as worker:
         codes = [0]
         for row in await find(worker):
@@ -303,7 +270,6 @@ async def play_runs(
 
 
 async def _play_shown(row: FleetRow, worker: Worker, *, quiet: bool = False) -> tuple[FleetReport, bool]:
-    """Play one run; returns its report and whether it was interrupted."""
     from spectator.cli.rollouts_view import FleetView
     from spectator.rollouts.fleet import play_run
     from spectator.rollouts.fleet_plan import read_plan
@@ -317,7 +283,6 @@ async def _play_shown(row: FleetRow, worker: Worker, *, quiet: bool = False) -> 
 
 @asynccontextmanager
 async def _worker_at(url: str, concurrency: int) -> AsyncIterator[Worker]:
-    """Open a journal, and make the worker that plays runs in it."""
     from spectator.clock import SystemClock
     from spectator.journal.postgres import telling
     from spectator.journal.sql_journal import SqlJournal
@@ -367,11 +332,7 @@ def handler_of(plan: FleetPlan, folder: Path) -> EpisodeHandler:
 
 
 def sink_of(plan: FleetPlan) -> MakeSink | None:
-    """Import the sink of a run; ``None`` if it has none.
-
-    Raises:
-        ConfigurationError: It cannot be imported.
-    """
+    """Import the sink of a run; ``None`` if it has none."""
     from spectator.rollouts.sinks import import_sink
 
     return import_sink(plan.sink) if plan.sink else None
@@ -381,7 +342,6 @@ class _OneLine(logging.Formatter):
     """Formats each warning as one line, without a traceback."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the message, and the error if there is one."""
         error = record.exc_info[1] if record.exc_info else None
         message = record.getMessage()
         return message if error is None else f"{message}: {error}"
@@ -389,7 +349,6 @@ class _OneLine(logging.Formatter):
 
 @contextmanager
 def _one_line_warnings() -> Iterator[None]:
-    """Write this library's warnings to standard error, a line each."""
     handler = logging.StreamHandler()
     handler.setLevel(logging.WARNING)
     handler.setFormatter(_OneLine())

@@ -42,12 +42,6 @@ class FleetView:
     """Draws a run on standard error while it runs, or prints lines if that is not a terminal.
 
     It reads the run's state from a separate thread and does not slow the run.
-
-    Args:
-        request: The run's request.
-        env_wait_s: Seconds that a server of environments may be unreachable.
-        model_wait_s: Seconds that the model's endpoint may be unreachable.
-        quiet: Show nothing.
     """
 
     def __init__(
@@ -120,7 +114,6 @@ class FleetView:
         """Return the run's progress, without the individual episodes.
 
         Args:
-            running: The run.
             now_s: Now, by its clock.
         """
         state = running.state

@@ -110,7 +110,6 @@ async def _verify_episode(
 
 
 async def _check_attachments(journal: Journal, episode_id: str) -> None:
-    """Check the model calls and the sealed truth against the digests in the events."""
     from spectator.episodes.replayer import verify_attachments
 
     found = False
@@ -124,40 +123,33 @@ async def _check_attachments(journal: Journal, episode_id: str) -> None:
 
 
 async def _verify_file(path: Path, expected: bytes | None, chain_only: bool, load: LoadWorld | None) -> None:
-    from spectator.events import decode
     from spectator.journal.contract import Chain
 
     lines = await asyncio.to_thread(lambda: path.read_bytes().removesuffix(b"\n").split(b"\n"))
-    episodes = [(name, list(texts)) for name, texts in groupby(_texts(lines), key=lambda text: text[0])]
+    episodes = [(name, list(links)) for name, links in groupby(_links(lines), lambda one: one[1].episode_id)]
     if expected is not None and len(episodes) > 1:
         raise click.BadParameter(
             f"the file has {len(episodes)} episodes; use a file with one", param_hint="--digest"
         )
-    for episode_id, texts in episodes:
+    for episode_id, links in episodes:
         chain = Chain(digest=expected)
-        _conclude(episode_id, chain, _report(chain, _links(texts)))
+        _conclude(episode_id, chain, _report(chain, [link for link, _ in links]))
         if not chain_only:
-            await _replay(episode_id, _stream(decode(text) for _, text in texts), load)
+            await _replay(episode_id, _stream(event for _, event in links), load)
 
 
-def _texts(lines: Sequence[bytes]) -> Iterator[tuple[str, str]]:
-    """Yield the episode id and the text of each line."""
+def _links(lines: Sequence[bytes]) -> Iterator[tuple[Link, RecordedEvent]]:
+    """Yield each line as a link of the chain, and as an event."""
     from spectator.events import decode
+    from spectator.journal.contract import Link
 
     for number, line in enumerate(lines, 1):
         try:
             text = line.decode()
-            yield decode(text).event.episode_id, text
+            event = decode(text)
         except ValueError as error:
             raise click.ClickException(f"line {number} is not an event: {str(error)[:200]}") from error
-
-
-def _links(texts: Sequence[tuple[str, str]]) -> Iterator[Link]:
-    from spectator.events import decode
-    from spectator.journal.contract import Link
-
-    for episode_id, text in texts:
-        yield Link(episode_id, decode(text).event.seq, text, None)
+        yield Link(event.episode_id, event.event.seq, text, None), event
 
 
 async def _stream(events: Iterator[RecordedEvent]) -> AsyncIterator[RecordedEvent]:
@@ -165,7 +157,7 @@ async def _stream(events: Iterator[RecordedEvent]) -> AsyncIterator[RecordedEven
         yield event
 
 
-def _report(chain: Chain, links: Sequence[Link] | Iterator[Link]) -> bool:
+def _report(chain: Chain, links: Sequence[Link]) -> bool:
     """Print where the chain breaks; return whether it does."""
     found = False
     for broken in chain.check(links):

@@ -250,7 +250,6 @@ async def _redraw(
 
 
 def _failed(player: TerminalPlayer, following: asyncio.Task[None]) -> bool:
-    """Whether the episode can no longer be followed."""
     return (
         following.cancelled()
         or following.exception() is not None
@@ -271,7 +270,6 @@ def _draw(player: TerminalPlayer, screen: Live, keyboard: bool) -> None:
 
 
 async def _print_news(moments: AsyncIterator[WatchedMoment]) -> WatchedMoment | None:
-    """Print what is new, line by line; return the last moment."""
     from spectator import terminal
 
     lines, last = terminal.NewsLines(), None
@@ -364,11 +362,6 @@ def narrate(
 
 
 def _voices(voice: Literal["auto", "neural", "espeak"], accent: str, words_per_minute: int) -> Chosen:
-    """Return the requested voices.
-
-    Raises:
-        ClickException: They are not installed.
-    """
     from spectator.clock import SystemClock
     from spectator.narration.neural import NeuralProcess, NeuralVoice, model_folder
     from spectator.narration.voices import NO_PROGRAM, choose_voices, espeak_voice

@@ -44,13 +44,7 @@ class CartesiaVoice:
     minute.
 
     Args:
-        key: The account's key.
-        clock: Measures the pause.
-        rng: Draws the delay before the only retry.
         plan_concurrency: Concurrent requests that the account's plan allows; one of them is kept free.
-        voice_id: Id of the voice.
-        model: Model, such as a dated snapshot.
-        base_url: URL of the API.
         deadline_s: Longest time for a line, retry included, seconds.
     """
 

@@ -55,7 +55,6 @@ class SharedClips:
 
     Args:
         url: Folder or bucket, such as ``s3://bucket/clips`` or ``file:///mnt/clips``.
-        clock: Measures the pause after a failure.
 
     Raises:
         ConfigurationError: fsspec does not support the URL here.
@@ -140,13 +139,7 @@ MIMES: Final = {suffix: mime for mime, suffix in SUFFIXES.items()}
 
 @dataclass(frozen=True, slots=True)
 class StoredClip:
-    """A clip on disk.
-
-    Args:
-        name: File name.
-        mime: Media type.
-        duration_s: Duration, seconds.
-    """
+    """A clip on disk."""
 
     name: str
     mime: str
@@ -157,11 +150,6 @@ class ClipStore:
     """Cache of clips by voice and text; concurrent requests for one clip make it once.
 
     When the limit is exceeded, the least recently used clips are removed. Only one process may use a folder.
-
-    Args:
-        folder: Folder of the clips; created when first needed.
-        limit_bytes: Maximum size of all clips, bytes.
-        shared: Clips shared with other servers; default: none.
     """
 
     def __init__(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import re
 import struct
@@ -103,9 +104,7 @@ class Speech:
     """A complete spoken line.
 
     Args:
-        audio: The encoded audio.
         mime: Media type, one of :data:`SUFFIXES`.
-        duration_s: Duration, seconds.
     """
 
     audio: bytes
@@ -118,7 +117,6 @@ class SpeechFailure:
     """The reason why a line could not be spoken.
 
     Args:
-        reason: The reason.
         detail: Description for people; never contains a key.
     """
 
@@ -178,8 +176,6 @@ class Wav(NamedTuple):
     """A repaired WAV file.
 
     Args:
-        audio: The file.
-        duration_s: Duration, seconds.
         silent: Whether every sample is zero, or there are no samples.
     """
 
@@ -217,6 +213,18 @@ def _wav(form: bytes, samples: bytes) -> Wav:
     head = struct.pack("<4sI4s4sI", b"RIFF", 20 + 16 + len(samples), b"WAVE", b"fmt ", 16)
     audio = head + form[:16] + struct.pack("<4sI", b"data", len(samples)) + samples
     return Wav(audio, len(samples) / block / rate, not any(samples))
+
+
+async def clip_of(raw: bytes, encode: Encoder, program: str) -> Speech | SpeechFailure:
+    """Return the clip of a WAV that ``program`` wrote."""
+    try:
+        wav = repair_wav(raw)
+    except ValueError as error:
+        return SpeechFailure("garbage", f"{program} wrote {error}")
+    if wav.silent:
+        return SpeechFailure("garbage", f"{program} wrote silence")
+    audio, mime = await asyncio.to_thread(encode, wav.audio)
+    return Speech(audio, mime, wav.duration_s)
 
 
 def best_encoder() -> Encoder:

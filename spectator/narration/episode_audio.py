@@ -25,15 +25,7 @@ CONTENTS: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class RecordedLine:
-    """A recorded line of commentary.
-
-    Args:
-        seq: Sequence number of its event.
-        text: The text.
-        at: Position in the game, in its own notation.
-        label: Its short label.
-        speaker: The commentator who says it.
-    """
+    """A recorded line of commentary."""
 
     seq: int
     text: str
@@ -47,10 +39,7 @@ class SpokenLine:
     """A line in the audio file.
 
     Args:
-        line: The recorded line.
-        words: The spoken text.
         starts_s: Start, seconds from the beginning.
-        ends_s: End, seconds from the beginning.
         failure_reason: Why it could not be spoken; ``None`` if it was.
     """
 
@@ -74,11 +63,7 @@ async def recite(
     The chapters are written after the last line.
 
     Args:
-        lines: The lines.
         out: The MP3 file; overwritten if it exists.
-        voices: The voice of each speaker.
-        clips: Cache of clips.
-        spoken: See :attr:`spectator.environments.world.World.spoken`.
     """
     done: list[SpokenLine] = []
     with _Track(out) as track:
@@ -116,11 +101,9 @@ class _Track:
 
     @property
     def length_s(self) -> float:
-        """Duration so far, seconds."""
         return 0.0 if self._file is None else self._frames / self._file.samplerate
 
     def add(self, clip: bytes) -> None:
-        """Append a clip."""
         samples, rate = soundfile.read(io.BytesIO(clip), dtype="float32", always_2d=True)
         if self._file is None:
             self._file = soundfile.SoundFile(
@@ -129,7 +112,6 @@ class _Track:
         self._write(samples[:, 0])
 
     def rest(self, seconds: float) -> None:
-        """Append silence."""
         self._write(numpy.zeros(int(seconds * self._file.samplerate), dtype="float32"))
 
     def _write(self, samples: Any) -> None:

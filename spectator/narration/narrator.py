@@ -27,8 +27,6 @@ class QueuedLine:
     """A line in the queue.
 
     Args:
-        seq: Sequence number of its event.
-        text: The text.
         priority: 0 must be heard ... 3 may be dropped.
         until: When it is too old, on the monotonic clock.
         reply: The second commentator's answer; empty for none.
@@ -45,7 +43,6 @@ class LineQueue:
     """A queue of lines with a fixed capacity; it drops lines and never blocks.
 
     Args:
-        clock: Measures the age of lines.
         capacity: Maximum number of lines, at least 1.
     """
 
@@ -142,12 +139,7 @@ class NarratorPorts:
     """Functions that connect a narrator to its episode.
 
     Args:
-        spoken: See :attr:`spectator.environments.world.World.spoken`.
         record: Records and publishes a clip; raises ``EpisodeOver`` after the end of the episode.
-        on_air: Whether lines should be spoken now.
-        may_pay: Whether the next line may cost money.
-        breathe: Makes play wait for the given seconds.
-        address: Returns the URL of a clip's name.
     """
 
     spoken: Callable[[str], str]
@@ -164,10 +156,6 @@ class Narrator:
     Args:
         voices: Voices of the first commentator, best first; one that fails permanently is not used again.
         answering: Voices of the second commentator, in the same way; without any, answers are not spoken.
-        clips: Cache of clips.
-        clock: Time.
-        ports: Connections to the episode.
-        tally: Counts of all episodes, updated here.
     """
 
     def __init__(

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import hashlib
-import json
 import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
+from spectator.child_program import ChildProgram
 from spectator.clock import Clock
-from spectator.narration.commentary import Encoder, Speaker, Speech, SpeechFailure, best_encoder, repair_wav
+from spectator.narration.commentary import Encoder, Speaker, Speech, SpeechFailure, best_encoder, clip_of
 
 PACKAGE: Final = "hibari"
 """The import name; the distribution is ``hibari-tts``."""
@@ -57,14 +55,7 @@ def model_folder() -> Path | None:
 
 
 def checked_model(folder: Path) -> Path:
-    """Check the digests of all model files; return the path of the model.
-
-    Args:
-        folder: See :func:`model_folder`.
-
-    Raises:
-        WrongModel: A file is missing or differs; the message names it.
-    """
+    """Check the digests of all model files; return the path of the model."""
     for name, digest in DIGESTS.items():
         try:
             found = hashlib.sha256((folder / name).read_bytes()).hexdigest()
@@ -94,21 +85,10 @@ LARGEST: Final = 8 * 1024 * 1024
 """Maximum size of a WAV, bytes: about three minutes."""
 
 
-class NeuralProcessFailed(Exception):
-    """The process failed and must be replaced."""
-
-
 class NeuralProcess:
     """The process that speaks, line by line, for all voices of its model.
 
-    It starts with the first line. If it dies, hangs or sends an invalid answer, it is killed, and the next
-    line starts a new one. After three failures in a row it pauses for a minute.
-
-    Args:
-        clock: Measures the pause.
-        command: Command of the process.
-        start_s: Timeout for its start, seconds.
-        longest_s: Timeout of a line, seconds.
+    After three failures in a row it pauses for a minute.
     """
 
     def __init__(
@@ -120,100 +100,48 @@ class NeuralProcess:
         longest_s: float = LONGEST_S,
     ) -> None:
         self._clock = clock
-        self._command = tuple(command)
-        self._start_s = start_s
-        self._longest_s = longest_s
+        self._program = ChildProgram(
+            command, greets=True, start_s=start_s, answer_s=longest_s, largest=LARGEST, quiet=True
+        )
         self._turn = asyncio.Lock()
-        self._process: Process | None = None
         self._failed = 0
         self._rests_until = float("-inf")
-        self._closed = False
-        self._requests: set[asyncio.Task[bytes | SpeechFailure]] = set()
 
     @property
     def process_id(self) -> int | None:
         """Id of the running process, if there is one."""
-        return None if self._process is None else self._process.pid
+        return self._program.process_id
 
     async def sound(self, text: str, speaker: Speaker) -> bytes | SpeechFailure:
-        """Return ``text`` as a WAV; cancelling the caller does not interrupt the process."""
-        request = asyncio.create_task(self._in_turn(text, speaker))
-        self._requests.add(request)
-        request.add_done_callback(self._requests.discard)
-        return await asyncio.shield(request)
-
-    async def aclose(self) -> None:
-        """Stop the process and all requests."""
-        self._closed = True
-        for task in tuple(self._requests):
-            task.cancel()
-        await asyncio.gather(*self._requests, return_exceptions=True)
-        await self._kill()
-
-    async def _in_turn(self, text: str, speaker: Speaker) -> bytes | SpeechFailure:
+        """Return ``text`` as a WAV."""
         async with self._turn:
-            if self._closed:
-                return SpeechFailure("unavailable", "the server is stopping")
             if self._clock.monotonic() < self._rests_until:
                 return SpeechFailure("unavailable", "the neural voice is paused after failures")
             try:
-                sound = await self._ask(text, speaker)
+                head, sound = await self._program.ask({"text": text, "speaker": speaker})
             except TimeoutError:
-                await self._failure()
+                self._note_failure()
                 return SpeechFailure("slow", "the neural voice took too long and was stopped")
-            except (NeuralProcessFailed, OSError, ValueError, KeyError, TypeError) as error:
-                await self._failure()
-                return SpeechFailure("unavailable", str(error))
-            if isinstance(sound, bytes):
-                self._failed = 0
-            return sound
+            except OSError as error:
+                self._note_failure()
+                return SpeechFailure("unavailable", f"the neural voice: {error}")
+        if "error" in head:
+            return SpeechFailure("garbage", f"the neural voice could not speak it: {head['error']}")
+        self._failed = 0
+        return sound
 
-    async def _ask(self, text: str, speaker: Speaker) -> bytes | SpeechFailure:
-        process = self._process
-        if process is None:
-            async with asyncio.timeout(self._start_s):
-                process = await self._started()
-        async with asyncio.timeout(self._longest_s):
-            assert process.stdin is not None
-            process.stdin.write(json.dumps({"text": text, "speaker": speaker}).encode() + b"\n")
-            await process.stdin.drain()
-            head = await _head(process)
-            if "error" in head:
-                return SpeechFailure("garbage", f"the neural voice could not speak it: {head['error']}")
-            return await _sound(process, head["length"])
+    async def aclose(self) -> None:
+        """Stop the process and all requests."""
+        await self._program.aclose()
 
-    async def _started(self) -> Process:
-        process = self._process = await asyncio.create_subprocess_exec(
-            *self._command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL, start_new_session=True
-        )
-        head = await _head(process)
-        if "ready" not in head:
-            raise NeuralProcessFailed(str(head.get("error", "the neural voice sent an invalid answer")))
-        return process
-
-    async def _failure(self) -> None:
+    def _note_failure(self) -> None:
         self._failed += 1
         if self._failed >= FAILURES:
             self._failed, self._rests_until = 0, self._clock.monotonic() + REST_S
-        await self._kill()
-
-    async def _kill(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
 
 
 class NeuralVoice:
-    """Speaks with a neural model.
-
-    Args:
-        process: The process of the model; voices may share it.
-        speaker: The commentator.
-        encoder: Compresses the clip; default: :func:`best_encoder`.
-    """
+    """Speaks with a neural model."""
 
     name = "neural"
     costs_money = False
@@ -231,34 +159,8 @@ class NeuralVoice:
         raw = await self._process.sound(text, self._speaker)
         if isinstance(raw, SpeechFailure):
             return raw
-        try:
-            wav = repair_wav(raw)
-        except ValueError as error:
-            return SpeechFailure("garbage", f"the neural voice wrote {error}")
-        if wav.silent:
-            return SpeechFailure("garbage", "the neural voice wrote silence")
-        audio, mime = await asyncio.to_thread(self._encode, wav.audio)
-        return Speech(audio, mime, wav.duration_s)
+        return await clip_of(raw, self._encode, "the neural voice")
 
     async def aclose(self) -> None:
         """Stop the process."""
         await self._process.aclose()
-
-
-async def _head(process: Process) -> dict[str, Any]:
-    assert process.stdout is not None
-    line = await process.stdout.readline()
-    head = json.loads(line or b"null")
-    if not isinstance(head, dict):
-        raise NeuralProcessFailed("the process of the neural voice died")
-    return head
-
-
-async def _sound(process: Process, length: int) -> bytes:
-    assert process.stdout is not None
-    if not isinstance(length, int) or not 0 <= length <= LARGEST:
-        raise NeuralProcessFailed("the neural voice sent an invalid answer")
-    try:
-        return await process.stdout.readexactly(length)
-    except asyncio.IncompleteReadError:
-        raise NeuralProcessFailed("the process of the neural voice died") from None

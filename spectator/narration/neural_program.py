@@ -57,11 +57,7 @@ def main() -> None:
 
 
 def load() -> Speak:
-    """Load the model.
-
-    Raises:
-        WrongModel: It is missing or differs from the reviewed one.
-    """
+    """Load the model."""
     folder = model_folder()
     if folder is None:
         raise WrongModel(NO_MODEL)

@@ -18,36 +18,22 @@ from spectator.narration.commentary import (
     SpeechFailure,
     Voice,
     best_encoder,
-    repair_wav,
+    clip_of,
 )
 from spectator.narration.neural import NO_MODEL
 
 
-class BrowserVoice:
-    """Leaves speaking to each viewer's browser, which has the text."""
+class NoVoice:
+    """Makes no clips: each viewer's browser speaks, or there are captions only."""
 
-    name = "browser"
-    fingerprint = "browser"
     costs_money = False
+
+    def __init__(self, name: Literal["browser", "silent"]) -> None:
+        self.name = self.fingerprint = name
 
     async def speak(self, text: str) -> SpeechFailure:
         """Return a failure: there is no clip."""
-        return SpeechFailure("client_speaks")
-
-    async def aclose(self) -> None:
-        """Do nothing."""
-
-
-class SilentVoice:
-    """Speaks nothing; there are captions only."""
-
-    name = "silent"
-    fingerprint = "silent"
-    costs_money = False
-
-    async def speak(self, text: str) -> SpeechFailure:
-        """Return a failure: there is no clip."""
-        return SpeechFailure("silent")
+        return SpeechFailure("client_speaks" if self.name == "browser" else "silent")
 
     async def aclose(self) -> None:
         """Do nothing."""
@@ -77,12 +63,9 @@ class EspeakVoice:
     """Speaks with espeak-ng, one process per line.
 
     Args:
-        program: Path of the program.
         accent: The program's name of the voice, such as ``en-gb``.
         words_per_minute: Speed, 80 .. 450.
         pitch: Pitch, 0 .. 99.
-        longest_s: Seconds after which the process is killed.
-        encoder: Compresses the clip; default: :func:`best_encoder`.
     """
 
     name = "espeak"
@@ -117,14 +100,7 @@ class EspeakVoice:
                 )
             except OSError as error:
                 return SpeechFailure("unavailable", f"{PROGRAM} could not be started: {error.strerror}")
-            try:
-                wav = repair_wav(raw)
-            except ValueError as error:
-                return SpeechFailure("garbage", f"{PROGRAM} wrote {error}")
-            if wav.silent:
-                return SpeechFailure("garbage", f"{PROGRAM} wrote silence")
-            audio, mime = await asyncio.to_thread(self._encode, wav.audio)
-            return Speech(audio, mime, wav.duration_s)
+            return await clip_of(raw, self._encode, PROGRAM)
 
     async def aclose(self) -> None:
         """Do nothing: no process outlives its line."""
@@ -144,14 +120,7 @@ class EspeakVoice:
 def espeak_voice(
     program: str, speaker: Speaker, *, accent: str = "en-gb", words_per_minute: int = 170
 ) -> EspeakVoice:
-    """Return a speaker's voice; the second has another accent and a lower pitch.
-
-    Args:
-        program: Path of the program.
-        speaker: The commentator.
-        accent: Accent of the first commentator.
-        words_per_minute: Speed of both.
-    """
+    """Return a speaker's voice; the second has another accent and a lower pitch."""
     if speaker == "lead":
         return EspeakVoice(program, accent=accent, words_per_minute=words_per_minute)
     other = OTHER_ACCENT.get(accent, "en-gb")
@@ -205,25 +174,24 @@ def choose_voices(
             the browser, in this order of availability.
         cartesia: Makes the Cartesia voice; ``None`` without a key.
         neural: Makes the neural voice of a speaker; ``None`` if its model is not installed.
-        espeak: Makes the espeak-ng voice of a speaker from the program's path.
     """
     if name == "silent":
-        return Chosen([SilentVoice()])
+        return Chosen([NoVoice("silent")])
     if name == "browser":
-        return Chosen([BrowserVoice()])
+        return Chosen([NoVoice("browser")])
     lead, analyst = (_local(name, neural, espeak, speaker) for speaker in ("lead", "analyst"))
     if name == "neural" and neural is None:
-        return Chosen([BrowserVoice()], NO_MODEL)
+        return Chosen([NoVoice("browser")], NO_MODEL)
     if name == "espeak" and not lead:
-        return Chosen([BrowserVoice()], NO_PROGRAM)
+        return Chosen([NoVoice("browser")], NO_PROGRAM)
     if name in ("neural", "espeak"):
         return Chosen(lead, answering=analyst)
     packed = find_spec("httpx") is not None and find_spec("mutagen") is not None
     if cartesia is not None and packed:
         return Chosen([cartesia(), *lead], answering=analyst or _local("auto", neural, espeak, "analyst"))
     if name == "cartesia":
-        return Chosen([BrowserVoice()], NO_KEY if cartesia is None else NO_PACKAGES)
-    return Chosen(lead or [BrowserVoice()], answering=analyst)
+        return Chosen([NoVoice("browser")], NO_KEY if cartesia is None else NO_PACKAGES)
+    return Chosen(lead or [NoVoice("browser")], answering=analyst)
 
 
 def _local(
@@ -244,7 +212,6 @@ class CharacterBudget:
     Args:
         day: Limit of characters per day; 0 = no limit.
         episode: Limit of characters per episode; 0 = no limit.
-        clock: Determines the day.
     """
 
     def __init__(self, day: int, episode: int, clock: Clock) -> None:
@@ -270,12 +237,7 @@ class CharacterBudget:
 
 
 class PaidVoice:
-    """A paid voice with a character budget, for one episode.
-
-    Args:
-        voice: The voice.
-        budget: The budget.
-    """
+    """A paid voice with a character budget, for one episode."""
 
     costs_money = True
 

@@ -12,7 +12,7 @@ def test_what_is_staged_takes_room_as_what_is_recorded_does(tmp_path: Path) -> N
     async def scenario() -> None:
         journal = await TimedJournal.open(url_of(tmp_path))
         counted: list[tuple[str, int]] = []
-        journal.recorded = lambda episode_id, size, *, ended: counted.append((episode_id, size))
+        journal.recorded = lambda episode_id, size, ended: counted.append((episode_id, size))
         first, second = [started("ep-1")], [said("ep-1", 2)]
         journal.begin_staging("ep-1")
         await journal.append(first)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -22,6 +22,7 @@ from server.viewers.viewer import SendFrames, Viewer
 from server.viewers.wire import Position
 from spectator.clock import Clock
 from spectator.episodes.embargo import PublicReader
+from spectator.episodes.episode_view import EpisodeView
 from spectator.episodes.reader import ViewReader
 from spectator.episodes.supervisor import Supervisor
 from spectator.journal.contract import Journal
@@ -184,10 +185,17 @@ class _Names:
 
 
 @dataclass(frozen=True, slots=True)
-class _Left:
-    """Episodes of the process before, of which it is known what becomes once all were looked at."""
+class _Episodes:
+    """Live episodes; what becomes of those of the process before is known once all were looked at."""
 
+    supervisor: Supervisor
     looked: asyncio.Event
+
+    def live(self, episode_id: str) -> EpisodeView | None:
+        return self.supervisor.live(episode_id)
+
+    def showing(self) -> Sequence[EpisodeView]:
+        return self.supervisor.showing()
 
     async def settled(self, episode_id: str, seen_seq: int = 0) -> None:
         await self.looked.wait()
@@ -223,13 +231,13 @@ class ViewersSide:
             tasks=tasks, clock=clock, limits=limits, broadcaster=broadcaster, names=_Names()
         )
         waiters = NextEpisodeWaiters(signals.next_start, tasks)
+        episodes: Any = _Episodes(supervisor, looked)
         self._feeds = FeedSources(
-            supervisor,
+            episodes,
             PublicReader(views),
             FinalSnapshots(views),
             self.audience,
             waiters,
-            _Left(looked),
             _Names(),
         )
         self._ports = TransportPorts(self.audience, Keepalive(clock), clock)

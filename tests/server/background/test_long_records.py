@@ -59,7 +59,7 @@ class Ended:
         return None if head is None else SimpleNamespace(episode_id=episode_id, head_seq=head)
 
 
-async def running(journal: Any, looked: Looked) -> tuple[LongRecordScanner, asyncio.Task[None]]:
+async def running(journal: Any, looked: Any) -> tuple[LongRecordScanner, asyncio.Task[None]]:
     """One that runs, and what an earlier process left is settled."""
     recovered = asyncio.Event()
     records = LongRecordScanner(journal, looked)

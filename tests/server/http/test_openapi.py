@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from fastapi.openapi.utils import get_openapi
 
-from server import app
+from server.security import faults
 from tests.serving import serve, test_settings
 
 
@@ -24,7 +24,7 @@ def test_the_document_is_made_once_and_not_by_the_event_loop(
         made.append(named["title"])
         return make(**named)
 
-    monkeypatch.setattr(app, "get_openapi", note)
+    monkeypatch.setattr(faults, "get_openapi", note)
     with serve(test_settings(tmp_path)) as serving:
         first, again = (serving.client.get("/openapi.json") for _ in range(2))
     assert made == ["Spectator"]

@@ -205,10 +205,12 @@ def test_orders_that_cannot_be_read_or_kept_are_not_guessed(tmp_path: Path) -> N
     orders = OperatorOrders(tmp_path)
     orders.give(paused_since="2026-11-22T00:00:00.000Z")
     assert OperatorOrders(tmp_path).paused
-    (tmp_path / "operator.new").mkdir()
+    (tmp_path / "operator.json").unlink()
+    (tmp_path / "operator.json").mkdir()
     with pytest.raises(JournalUnavailable):
         orders.give(paused_since=None)
     assert orders.paused
+    (tmp_path / "operator.json").rmdir()
     (tmp_path / "operator.json").write_text('{"paused": 1}')
     with pytest.raises(ConfigurationError, match="is unreadable; fix or delete it"):
         OperatorOrders(tmp_path)

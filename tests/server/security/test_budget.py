@@ -100,11 +100,11 @@ def test_whoever_has_recorded_too_much_is_refused_until_it_is_an_hour_old(what: 
     budget = budget_of(clock, recorded_mb_per_hour=0.002)
     budget.note_start("ep-1", "a")
     for _ in range(2):
-        budget.note_recorded("ep-1", 900, ended=False)
+        budget.note_recorded("ep-1", 900, False)
         clock.advance(600.0)
     with budget.spend(what, connection("a")):
         pass
-    budget.note_recorded("ep-1", 300, ended=True)
+    budget.note_recorded("ep-1", 300, True)
     with pytest.raises(Refused, match=r"SPECTATOR_RECORDED_MB_PER_HOUR\); try again in 2460 s") as refused:
         budget.spend(what, connection("a")).__enter__()
     assert (refused.value.kind.status, refused.value.headers["Retry-After"]) == (429, "2460")
@@ -122,12 +122,12 @@ def test_whoever_has_recorded_too_much_is_refused_until_it_is_an_hour_old(what: 
 def test_what_is_recorded_before_its_starter_is_known_is_counted_too() -> None:
     """The past of a fork is recorded before its start is answered; what a restart played on is nobody's."""
     budget = budget_of(ManualClock(), recorded_mb_per_hour=0.001)
-    budget.note_recorded("fork", 800, ended=False)
-    budget.note_recorded("recovered", 800, ended=False)
+    budget.note_recorded("fork", 800, False)
+    budget.note_recorded("recovered", 800, False)
     budget.starters.update({"fork": "a", "own": "operator"})
-    budget.note_recorded("fork", 300, ended=True)
-    budget.note_recorded("recovered", 800, ended=True)
-    budget.note_recorded("own", 5000, ended=True)
+    budget.note_recorded("fork", 300, True)
+    budget.note_recorded("recovered", 800, True)
+    budget.note_recorded("own", 5000, True)
     assert budget.recorded.used() == {"a": 1100} and budget.recorded.wait_s("a") > 0
     assert budget._unclaimed == {}
 

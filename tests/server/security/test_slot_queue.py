@@ -43,7 +43,8 @@ class House:
     def __post_init__(self) -> None:
         self.episodes: list[Episode] = []
         self._ids: Iterator[int] = count(1)
-        self.queue = SlotQueue(self, self.limits, self.starters, self.clock, lambda: f"t{next(self._ids)}")
+        slots: Any = self
+        self.queue = SlotQueue(slots, self.limits, self.starters, self.clock, lambda: f"t{next(self._ids)}")
 
     @property
     def free_slots(self) -> int:

@@ -26,7 +26,6 @@ from spectator.observations import Observation
 from spectator.policies.policy import (
     Action,
     Decision,
-    EndsWhenCancelled,
     KeepsTime,
     Policy,
     ScriptedPolicy,
@@ -215,9 +214,6 @@ logger = logging.getLogger(__name__)
 LET_GO_S: Final = 2.0
 """Seconds that a policy has to stop after a cancellation, and to close, before it is abandoned."""
 
-CANCELLED: Final = "its own wait was cancelled"
-"""Why a policy that cancelled itself made no decision."""
-
 Decided = tuple[Action, Fact, Sequence[ModelCall]]
 """The action, its ``decision.made`` fact, and the model calls behind it."""
 
@@ -278,7 +274,6 @@ class SeatedPolicies:
         self.scripted: dict[str, ScriptedPolicy] = {}
         """The policies that decide without waiting."""
         self._seers: set[str] = set()  # actors whose policies see the truth: checking takes 10 us
-        self._cooperative: set[str] = set()  # actors whose policies end when they are cancelled
         self._choosing = typed_as(self._could_not_decide, passing=())
 
     def seat(self) -> None:
@@ -296,8 +291,6 @@ class SeatedPolicies:
                     continue
                 if offers(type(policy), SeesTruth):
                     self._seers.add(actor)
-                if isinstance(policy, EndsWhenCancelled):
-                    self._cooperative.add(actor)
             if self._budget is not None:
                 spenders = {
                     actor: cast(Spends, one)
@@ -368,49 +361,23 @@ class SeatedPolicies:
             self.undecided, self.undecided_calls = Undecided.model_validate(asked), calls
 
     async def _ask(self, actor: str, observation: Observation, turn: int, truth: bytes | None) -> Decision:
+        """Ask a policy in a task of its own, which can be abandoned."""
         policy, limit_s = self.by_actor[actor], self._limits.decision_s
         if truth is not None and isinstance(policy, SeesTruth):
             policy.see(truth)
         self.deciding = actor
-        ask = self._ask_in_this_task if actor in self._cooperative else self._ask_in_new_task
         with self._thinking.deciding(actor, turn, policy):
-            return await ask(actor, policy, observation, limit_s)
-
-    async def _ask_in_this_task(
-        self, actor: str, policy: Policy, observation: Observation, limit_s: float
-    ) -> Decision:
-        """Ask a policy that ends as soon as it is cancelled, in this task."""
-        scope: asyncio.Timeout | None = None
-        try:
-            async with ControlledWait(self._control, limit_s) as scope:
-                return await policy.decide(observation, deadline=limit_s)
-        except TimeoutError as error:
-            if scope is None or not scope.expired():
-                raise
-            raise _late(actor, limit_s) from error
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            raise PolicyError(CANCELLED) from error
-        finally:
-            self.deciding = None
-
-    async def _ask_in_new_task(
-        self, actor: str, policy: Policy, observation: Observation, limit_s: float
-    ) -> Decision:
-        """Ask any policy, in a task that can be abandoned."""
-        deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit_s))
-        try:
-            async with ControlledWait(self._control, limit_s):
-                await asyncio.wait([deciding])
-        except TimeoutError as error:
-            raise _late(actor, limit_s) from error
-        finally:
-            self.deciding = None
-            await _cancel(deciding)
+            deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit_s))
+            try:
+                async with ControlledWait(self._control, limit_s):
+                    await asyncio.wait([deciding])
+            except TimeoutError as error:
+                raise DecisionTimeout(f"{actor} did not decide within {limit_s:g} s") from error
+            finally:
+                self.deciding = None
+                await _cancel(deciding)
         if deciding.cancelled():
-            raise PolicyError(CANCELLED)
+            raise PolicyError("its own wait was cancelled")
         return deciding.result()
 
     def _could_not_decide(self, error: Exception) -> PolicyError:
@@ -441,10 +408,6 @@ class SeatedPolicies:
                 actor,
                 exc_info=task.exception() if task.done() and not task.cancelled() else None,
             )
-
-
-def _late(actor: str, limit_s: float) -> DecisionTimeout:
-    return DecisionTimeout(f"{actor} did not decide within {limit_s:g} s")
 
 
 async def _close(policy: Policy) -> None:

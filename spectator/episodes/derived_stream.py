@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Final
 
@@ -114,26 +114,6 @@ class DerivedStream(NumberedStream):
     def over(self) -> bool:
         """Whether the end is recorded and the view has reached it."""
         return self.ended and self._view.recorded_seq == self._waiting.recorded_seq
-
-    def begin(
-        self, opening: Sequence[TurnFacts], attachments: Attachments | None = None
-    ) -> Awaitable[object]:
-        """Record the opening of an episode, all or none, without waiting for an unavailable journal.
-
-        Returns:
-            An awaitable that ends when it is recorded. It is a future if play may go on meanwhile: then the
-            opening is recorded together with the next steps, or none of them is.
-
-        Raises:
-            EpisodeError: See :meth:`emit_steps`; raised when awaited.
-        """
-        if self._limit < UNRECORDED_STEPS or len(opening) > 1 or attachments or self._watched:
-            return self.emit_steps(opening, patient=False, attachments=attachments)
-        ((turn, facts),) = opening
-        self._check(opening)
-        self._take(self._waiting.encode(turn, facts))
-        self._recording = asyncio.get_running_loop().create_task(self._record_beginning())
-        return self._recording
 
     async def emit_steps(
         self, steps: Sequence[TurnFacts], *, patient: bool = True, attachments: Attachments | None = None
@@ -246,14 +226,6 @@ class DerivedStream(NumberedStream):
         except EpisodeError as error:
             self._waiting.withdraw([step for step in self._waiting.steps if step.ends])
             self._failure = error
-
-    async def _record_beginning(self) -> None:
-        try:
-            await self._record(patient=False)
-        except EpisodeError as error:
-            self._waiting.withdraw(self._waiting.steps)
-            self._failure = error
-            raise
 
     async def _record(self, *, patient: bool, withdrawing: Sequence[EncodedStep] = ()) -> None:
         """Record all waiting steps, or none; on failure, remove those in ``withdrawing``."""

@@ -335,7 +335,7 @@ class Driver:
         facts = stepped.facts
         recorded = await self._emit([(self._turn, facts)])
         step_cap, fastest = self._plan.world.step_cap(self._plan.options), Pace.MAX
-        control, inline, scripted = self.control, self._inline, self._policies.scripted
+        control = self.control
         while not stepped.observation.done:
             if control.pace is not fastest:
                 await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
@@ -353,10 +353,7 @@ class Driver:
             if began > self._until:
                 longer = f"longer than {self._limits.episode_s:g} s of play"
                 return cut_short("timeout", longer, self._turn)
-            if inline is not None and stepped.observation.actor in scripted:
-                stepped, facts, calls = self._turn_at_once(inline, stepped.observation, began)
-            else:
-                stepped, facts, calls = await self._take_turn(stepped.observation)
+            stepped, facts, calls = await self._take_turn(stepped.observation)
             attachments = Attachments(calls=[calls]) if calls else None
             recorded = await self._outside_play(self._emit([(self._turn, facts)], attachments=attachments))
         await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
@@ -429,23 +426,6 @@ class Driver:
         took = self._clock.monotonic() - began
         if self.control.held:
             await self._outside_play(self.control.play_on())
-        self._turn += 1
-        self._total += stepped.observation.reward
-        if self._own is not None and stepped.observation.refused is not None and actor == self._plan.agent:
-            self._own.refused += 1
-        return stepped, facts_of_step(actor, decided, stepped, took, self._refusals), calls
-
-    def _turn_at_once(
-        self, inline: InlineStepper, observation: Observation, began: float
-    ) -> tuple[Stepped, Sequence[Fact], Sequence[ModelCall]]:
-        """Play a turn without waiting, so that no request can come in between."""
-        actor, monotonic = observation.actor, self._clock.monotonic
-        assert actor is not None
-        action, decided, calls = self._policies.decide_at_once(actor, observation, began)
-        began = monotonic()
-        stepped = inline.step_at_once(action, limit_s=self._limits.step_s)
-        took = monotonic() - began
-        check_contract(stepped, self._plan.world, self._profile)
         self._turn += 1
         self._total += stepped.observation.reward
         if self._own is not None and stepped.observation.refused is not None and actor == self._plan.agent:

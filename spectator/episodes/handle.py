@@ -305,16 +305,10 @@ class EpisodeHandle:
     async def play(self, opening: Sequence[TurnFacts], attachments: Attachments | None = None) -> None:
         """Record its opening and attachments, all or none, then play it to its end."""
         try:
-            recorded = self._stream.begin(opening, attachments=attachments)
-            if isinstance(recorded, asyncio.Future):
-                recorded.add_done_callback(self._begun)
-            else:
-                await recorded
-                self._started.set_result(None)
+            await self._stream.emit_steps(opening, patient=False, attachments=attachments)
+            self._started.set_result(None)
             await self._driver.run()
             await self._settle_record()
-            if isinstance(recorded, asyncio.Future) and recorded.done():
-                self._begun(recorded)  # the episode may end before the callback runs
         except asyncio.CancelledError:
             if self._driver.ended is None:
                 self._control.request_end(EndRequest("interrupted", "the server went away"))
@@ -325,16 +319,6 @@ class EpisodeHandle:
             await self._driver.let_go()
         finally:
             self._settle()
-
-    def _begun(self, recorded: asyncio.Future[Any]) -> None:
-        """Tell :meth:`begin` whether the start is recorded; play goes on meanwhile."""
-        if self._started.done() or recorded.cancelled():
-            return
-        error = recorded.exception()
-        if error is None:
-            self._started.set_result(None)
-        else:
-            self._started.set_exception(error)
 
     async def _settle_record(self) -> None:
         """Record the waiting steps of an episode without an end."""

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial, partialmethod
+from functools import partial
 from typing import Any, Final
 
 from spectator.bus import Bus, Overflow, Subscription
@@ -345,9 +345,6 @@ class EpisodeStream(NumberedStream):
                     self.give_up_waiting(for_good=True)
                 raise
         return self._recorder.characters
-
-    begin = partialmethod(emit_steps, patient=False)
-    """Records the opening, without waiting for a journal that cannot be written."""
 
     async def _emit(
         self, facts: Sequence[tuple[int, Fact]], patient: bool, attachments: Attachments | None

@@ -13,7 +13,7 @@ import logging
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from spectator import __version__
 from spectator.clock import Clock
@@ -24,7 +24,7 @@ from spectator.episodes.stream import EpisodeStream
 from spectator.episodes.view import State
 from spectator.errors import EnvironmentFault, EpisodeError, JournalError, typed_as
 from spectator.events import decode_json, encode_json
-from spectator.journal.contract import Checkpoint
+from spectator.journal.contract import Checkpoint, Journal
 from spectator.journal.encoding import compressed, expanded
 from spectator.policies.policy import Policy, Remembers, Restorable, ScriptedPolicy
 
@@ -152,14 +152,6 @@ def restore_memories(
                 raise UnfitCheckpoint(f"the policy of {actor} needs a memory, and none was saved")
 
 
-class CheckpointStore(Protocol):
-    """The part of a journal that a checkpointer needs."""
-
-    async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """See :meth:`spectator.journal.contract.Journal.keep_checkpoint`."""
-        ...
-
-
 class Checkpointer:
     """Keeps checkpoints of one episode; never raises, and stops if one cannot be made.
 
@@ -174,7 +166,7 @@ class Checkpointer:
 
     def __init__(
         self,
-        journal: CheckpointStore,
+        journal: Journal,
         stream: EpisodeStream,
         world: World,
         clock: Clock,

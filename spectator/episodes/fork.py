@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from spectator.catalog import LoadWorld, load_world
 from spectator.environments.contract import Stepper
@@ -34,7 +34,7 @@ from spectator.errors import (
     JournalError,
     typed_as,
 )
-from spectator.events import Fact, Parent, RecordedEvent, core_fact
+from spectator.events import Fact, Parent, core_fact
 from spectator.journal.contract import Attachments, Checkpoint, Journal
 from spectator.model_calls import ModelCall
 from spectator.policies.policy import ScriptedPolicy, Stateless
@@ -62,14 +62,6 @@ class _Differs(InvalidRequest):
     """The replay does not reproduce the parent's record."""
 
 
-class Streams(Protocol):
-    """Reads records a batch at a time."""
-
-    def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
-        """Yield the events of an episode with ``seq > after_seq``, in order."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ParentRecord:
     """The record of a parent episode up to the fork.
@@ -85,7 +77,7 @@ class ParentRecord:
     """
 
     journal: Journal
-    records: Streams
+    records: ViewReader
     started: Mapping[str, Any]
     derived: bool
     episode_id: str
@@ -405,7 +397,7 @@ async def start_fork(
         if last < seq:
             raise too_far(characters, last)
 
-    records = ViewReader(journal, load) if derived else journal
+    records = ViewReader(journal, load)
     parent = ParentRecord(journal, records, first.data, derived, name, seq, characters)
     start = await within(limit_s, restore_start(parent, plan, episode_id, open_stepper))
     assert plan.parent is not None, "the plan is a fork's"

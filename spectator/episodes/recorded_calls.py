@@ -71,30 +71,12 @@ async def exchanges_of(journal: EpisodeLog, episode_id: str) -> list[RecordedExc
     ]
 
 
-async def with_whole_replies(
-    journal: EpisodeLog, recorded: Sequence[RecordedEvent]
-) -> Sequence[RecordedEvent]:
-    """Return ``recorded`` with every reply in its event, even long ones, for policies that remember.
-
-    Reads the calls only if an event lacks a reply. The events' texts stay unchanged.
-
-    Args:
-        journal: The journal.
-        recorded: Events of one episode, in order, at least one.
-
-    Raises:
-        JournalError: A call cannot be read.
-    """
-    if not any(_lacking(one) for one in recorded):
-        return recorded
-    calls = await calls_of(journal, recorded[0].event.episode_id, until=recorded[-1].event.turn)
-    return [with_replies(one, calls.get(one.event.turn, ())) for one in recorded]
-
-
 async def streamed_with_whole_replies(
     journal: EpisodeLog, episode_id: str, recorded: AsyncIterator[RecordedEvent]
 ) -> AsyncGenerator[RecordedEvent, None]:
-    """Do the same for a stream of events; holds only one turn's calls at a time.
+    """Yield ``recorded`` with every reply in its event, even long ones, for policies that remember.
+
+    Holds only one turn's calls at a time. The events' texts stay unchanged.
 
     Args:
         journal: The journal.

@@ -36,7 +36,7 @@ from spectator.errors import (
     typed_as,
 )
 from spectator.events import Event, Parent, RecordedEvent
-from spectator.journal.contract import Checkpoint, EpisodeSummary, Journal
+from spectator.journal.contract import Checkpoint, EpisodeLog, EpisodeSummary, Journal
 from spectator.journal.encoding import check_replaceable
 from spectator.steppers.local import OpenStepper, on_a_thread
 
@@ -152,11 +152,12 @@ class UnfinishedRecord:
     checkpoints: Sequence[Checkpoint] = ()
 
     @classmethod
-    def of(cls, recorded: Sequence[RecordedEvent]) -> Self:
+    def of(cls, recorded: Sequence[RecordedEvent], journal: EpisodeLog) -> Self:
         """Make one from events in memory.
 
         Args:
             recorded: All events of the episode, in order.
+            journal: Has its model calls.
 
         Raises:
             EpisodeDamaged: They do not begin with ``episode.started``.
@@ -167,10 +168,13 @@ class UnfinishedRecord:
                 if one.seq > seq:
                     yield one
 
+        def events(seq: int) -> AsyncGenerator[RecordedEvent, None]:
+            return streamed_with_whole_replies(journal, recorded[0].episode_id, after(seq))
+
         since = _Since()
         since.take(reversed(recorded))
         first = recorded[0].event if recorded else None
-        return cls(_started(first), recorded[-1].event, since.recoveries, since.paused, after)
+        return cls(_started(first), recorded[-1].event, since.recoveries, since.paused, events)
 
     @classmethod
     async def read(cls, journal: Journal, summary: EpisodeSummary) -> Self:

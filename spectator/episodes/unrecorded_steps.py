@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from spectator.clock import Clock, Timestamps
+from spectator.clock import Clock, timestamp
 from spectator.episodes.stream import TurnFacts
 from spectator.errors import EnvironmentFault
 from spectator.events import CALLS_BEHIND, Event, EventEncoder, Fact, RecordedEvent, encode_json
@@ -61,7 +61,7 @@ class UnrecordedSteps:
         self.characters = 0
         """Total length of the waiting texts."""
         self._taken_seq = recorded_seq  # number of the last waiting event
-        self._stamp = Timestamps(clock)
+        self._clock = clock
         self._encoder = EventEncoder(episode_id, epoch)
         self._episode_id, self._epoch = episode_id, epoch
 
@@ -77,7 +77,7 @@ class UnrecordedSteps:
             EnvironmentFault: A fact is not plain finite JSON.
         """
         seq = self._taken_seq if after_seq is None else after_seq
-        at, encode = self._stamp(), self._encoder.encode
+        at, encode = timestamp(self._clock.now()), self._encoder.encode
         events: list[RecordedEvent] = []
         asked: Sequence[Fact] = ()  # other facts are dropped to save memory, as many steps may wait
         decisions = characters = 0

@@ -34,7 +34,6 @@ from spectator.events import Event, encode_json
 from spectator.journal.contract import truth_digest
 from spectator.journal.encoding import Blob, compressed, json_bytes, pack_integers, pack_reals
 from spectator.journal.schema import calls, episodes, events, messages, truths
-from spectator.json_values import PlainObject
 from spectator.llm.chat import common_frozen
 from spectator.model_calls import ModelCall
 from spectator.text import common_length
@@ -181,8 +180,6 @@ class CallRows:
             "about": call.about,
             "measured": call.measured,
         }
-        if type(call.about) is PlainObject and type(call.measured) is PlainObject:
-            beside = PlainObject(beside)
         tokens = before.tokens if prompt is None else prompt + (call.token_ids or NO_TOKENS)
         nullable: tuple[Blob | None, ...] = (
             None if call.token_ids is None else Blob(pack_integers(call.token_ids)),

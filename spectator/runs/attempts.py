@@ -24,7 +24,6 @@ from spectator.episodes.derived_stream import Stream, open_stream
 from spectator.episodes.driver import Past
 from spectator.episodes.handle import prepare
 from spectator.episodes.plan import EpisodePlan
-from spectator.episodes.recorded_calls import with_whole_replies
 from spectator.episodes.recovery import interrupted
 from spectator.episodes.restore import RestoreFailed, UnfinishedRecord, rebuild
 from spectator.episodes.stream import RecordPosition
@@ -216,9 +215,8 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: EpisodeSetup) -> Epi
         StepTimeout: Replaying it took too long.
         JournalError: A model's reply that is too long for an event cannot be read.
     """
-    recorded = await with_whole_replies(venue.journal, recorded)
     rebuilt = await rebuild(
-        UnfinishedRecord.of(recorded),
+        UnfinishedRecord.of(recorded, venue.journal),
         limit_s=REBUILD_S,
         load=venue.load,
         attempts=math.inf,

@@ -16,15 +16,12 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the current time, aware, in UTC."""
-        ...
 
     def monotonic(self) -> float:
         """Return seconds of a clock that never runs backwards."""
-        ...
 
     async def sleep(self, seconds: float, /) -> None:
         """Wait at least ``seconds``; 0 still yields to other tasks."""
-        ...
 
 
 class SystemClock:
@@ -74,7 +71,6 @@ def answer(future: asyncio.Future[Any], result: Any, error: Exception | None = N
     Args:
         future: A future that may already be cancelled.
         result: Its result if there is no ``error``.
-        error: Why it failed.
 
     Returns:
         False if the future's event loop is closed.

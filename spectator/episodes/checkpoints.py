@@ -52,11 +52,9 @@ class EpisodeSnapshot:
     Args:
         made_by: World, its version, and the version of this software; others cannot resume from it.
         turn: Actions taken or refused.
-        total: The sum of all rewards.
         refusals: Number of refused actions, by actor.
         memories: Memory of each policy, by actor; ``None`` for one that needs none.
         world: The environment's snapshot, in base64.
-        state: The viewers' state.
     """
 
     made_by: list[str]
@@ -156,10 +154,6 @@ class Checkpointer:
     """Keeps checkpoints of one episode; never raises, and stops if one cannot be made.
 
     Args:
-        journal: Stores the checkpoints.
-        stream: The episode's events.
-        world: Its world.
-        clock: Time.
         characters: Characters of record between checkpoints.
         seconds: Seconds between checkpoints, however little is recorded.
     """
@@ -199,8 +193,6 @@ class Checkpointer:
 
         Args:
             recorded: See :meth:`due`.
-            past: The state of the policies.
-            stepper: The environment.
             limit_s: Seconds that the environment may take for its snapshot.
         """
         if past.stepped.observation.refused is not None:

@@ -62,8 +62,6 @@ class InvalidAnswer(PolicyError):
 
     Args:
         message: What was wrong, in a sentence.
-        failure_class: The kind of failure.
-        end: What the episode counts for.
     """
 
     def __init__(self, message: str, *, failure_class: FailureClass, end: InvalidEnd) -> None:
@@ -80,7 +78,6 @@ class PartialDecision:
     """A decision that is forming.
 
     Args:
-        actor: Who decides.
         turn: The turn that the decision will be.
         began: When it began, by the clock's ``monotonic``.
         revision: How often it restarted; earlier text is void.
@@ -139,11 +136,7 @@ def _joined(parts: list[tuple[bool, str]]) -> tuple[str, str]:
 
 
 class Thinking:
-    """The current partial decision of one episode. Worlds are turn-based, so there is one at a time.
-
-    Args:
-        clock: Time.
-    """
+    """The current partial decision of one episode. Worlds are turn-based, so there is one at a time."""
 
     def __init__(self, clock: Clock) -> None:
         self.forming: PartialDecision | None = None
@@ -222,14 +215,8 @@ class SeatedPolicies:
     """Asks the policies of one episode to decide, and closes them.
 
     Args:
-        plan: What is played, by whom.
-        episode_id: Id of the episode.
         seated: Policies, by actor, of an episode resumed from another process; :meth:`seat` builds the rest.
         stepper: Its environment, whose full state some policies see.
-        control: Its end and its pause.
-        clock: Time.
-        limits: Its time limits.
-        thinking: Receives the policies' thoughts.
         budget: Limits what models may spend; no limit if omitted.
         rule: What a failed decision does to the episode; the plan's rule if omitted.
         own: Counts the agent's decisions; optional.
@@ -310,7 +297,6 @@ class SeatedPolicies:
         """Ask the policy of ``actor`` to decide.
 
         Args:
-            actor: Whose turn it is.
             observation: What the actor sees.
             turn: The turn that the decision will be.
 

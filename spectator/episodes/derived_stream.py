@@ -124,7 +124,6 @@ class DerivedStream(NumberedStream):
         recorded together with it.
 
         Args:
-            steps: Each turn with its facts.
             patient: Whether to wait for an unavailable journal, and to commit only when a batch is full.
             attachments: Data recorded in the same commit and never published.
 
@@ -302,12 +301,6 @@ def open_stream(
     """Make the stream for ``plan``.
 
     Args:
-        plan: What is played.
-        episode_id: Id of the episode.
-        epoch: Id of its numbering.
-        journal: Records its events.
-        bus: Publishes its events.
-        clock: Timestamps its events.
         patience_s: Seconds that a step waits for a journal that cannot be written.
         left: Where another process left it; ``None`` to begin.
         embargo: Withholds what viewers may not see yet; nothing if omitted.

@@ -83,7 +83,6 @@ class Emit(Protocol):
         Returns:
             Characters of the episode recorded by this process.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,6 @@ class Past:
     """The rebuilt state of an episode left by another process.
 
     Args:
-        seats: The policies, by actor.
         refusals: Number of refused actions, by actor.
         turn: Actions taken or refused so far.
         total: The sum of all rewards so far.
@@ -112,11 +110,9 @@ class Checkpoints(Protocol):
 
     def due(self, recorded: int) -> bool:
         """Return whether a checkpoint is due after ``recorded`` characters of record."""
-        ...
 
     async def take(self, recorded: int, past: Past, stepper: Stepper, *, limit_s: float) -> None:
         """Keep a checkpoint; never raises."""
-        ...
 
 
 logger = logging.getLogger(__name__)
@@ -128,13 +124,8 @@ class Driver:
     """Plays one episode to its end, even if policies, world or journal fail.
 
     Args:
-        plan: What is played, by whom.
-        episode_id: Id of the episode.
         stepper: Its environment, not begun, or restored to ``past``; closed by :meth:`run`.
-        emit: Records the facts.
         control: Its end, its pause and its pace.
-        clock: Time.
-        limits: Its time and size limits.
         past: Where another process left it; ``None`` to begin.
         thinking: Receives the policies' thoughts; omitted if they are not shown.
         budget: Limits what models may spend; no limit if omitted.

@@ -57,7 +57,6 @@ class ExternalDriver:
     """Replaces the driver of an episode that is played in another process.
 
     Args:
-        stream: Records its events.
         control: Receives the server's request to end it.
         characters: Maximum characters of its record; then it is no longer shown.
     """
@@ -150,7 +149,6 @@ def external_plan(environment: str, title: str, agent: str, seed: int) -> Episod
     """Make the plan of an episode in an environment of another process.
 
     Args:
-        environment: Its short name.
         title: Its name for people.
         agent: Name of its decision maker, for people.
         seed: Its seed; 0 if unknown.
@@ -188,12 +186,7 @@ class EpisodeHandle:
     """A running episode of this process; viewers use it as an :class:`~.episode_view.EpisodeView`.
 
     Args:
-        plan: What is played.
-        stream: Its events.
         control: Its end, its pause and its pace.
-        driver: Plays it.
-        thinking: The current partial decision.
-        started_at: When it began.
     """
 
     def __init__(
@@ -436,12 +429,8 @@ def prepare(
     """Build the driver of an episode, for a server or for a run.
 
     Args:
-        plan: What is played, by whom.
         stream: Records its events, and knows what was spent before.
         stepper: Its environment, closed by the driver.
-        clock: Time.
-        limits: Its time and size limits.
-        ledger: Limits what models may spend.
         pace: The initial pace; the plan's if omitted.
         paused: Whether it begins paused.
         past: Where another process left it; ``None`` to begin.

@@ -27,8 +27,6 @@ async def calls_of(journal: EpisodeLog, episode_id: str, *, until: int | None = 
     Omits calls behind decisions that failed.
 
     Args:
-        journal: The journal.
-        episode_id: The episode.
         until: Read only calls behind decisions up to this turn.
 
     Raises:
@@ -47,10 +45,6 @@ async def exchanges_of(journal: EpisodeLog, episode_id: str) -> list[RecordedExc
     """Return the requests to the models of an episode with their replies, in order.
 
     Omits requests behind decisions that failed.
-
-    Args:
-        journal: The journal.
-        episode_id: The episode.
 
     Raises:
         JournalError: A call cannot be read or was changed.
@@ -79,8 +73,6 @@ async def streamed_with_whole_replies(
     Holds only one turn's calls at a time. The events' texts stay unchanged.
 
     Args:
-        journal: The journal.
-        episode_id: The episode.
         recorded: Its events, in order.
 
     Raises:
@@ -150,7 +142,6 @@ async def spent_on(journal: Journal, day: date | None, *, run_id: str | None = N
     """Sum up what recorded episodes spent; reads every event of those that asked a model.
 
     Args:
-        journal: The journal.
         day: Count only spending on this day, UTC; ``None`` counts all.
         run_id: Count only episodes of this run.
 

@@ -137,8 +137,6 @@ class UnfinishedRecord:
 
     Args:
         first: The first event, ``episode.started``.
-        last: The last event.
-        recoveries: Recoveries since the last decision.
         paused: Whether play was paused.
         events: Reads the events after a sequence number, each with whole model replies.
         checkpoints: Its checkpoints, newest first.
@@ -157,7 +155,6 @@ class UnfinishedRecord:
 
         Args:
             recorded: All events of the episode, in order.
-            journal: Has its model calls.
 
         Raises:
             EpisodeDamaged: They do not begin with ``episode.started``.
@@ -258,11 +255,6 @@ class RestoredEpisode:
     """An episode restored to where another process left it.
 
     Args:
-        episode_id: Id of the episode.
-        epoch: Id of its numbering.
-        left: The end of its record.
-        plan: What is played.
-        past: The state of its policies.
         stepper: Its environment, restored to the end of the record.
         attempt: Recoveries since the last decision, including this one.
     """
@@ -293,7 +285,6 @@ async def rebuild(
         limit_s: Time limit in seconds.
         load: Finds the world; the catalogue if omitted.
         attempts: Maximum recoveries without a new decision; infinite if a person starts each of them.
-        open_stepper: Makes the environment's stepper.
 
     Raises:
         RestoreFailed: The replay diverges, or recovery failed too often.

@@ -19,9 +19,7 @@ class EncodedStep:
     """The events of one turn, encoded.
 
     Args:
-        turn: Number of the turn.
         events: Its events, numbered as if nothing else were recorded before them.
-        characters: Total length of their texts.
         ends: Whether the last of them is the end.
         decisions: Number of events that may have model calls behind them.
         asked: The facts with model usage among them.
@@ -43,9 +41,6 @@ class UnrecordedSteps:
     """The encoded but unrecorded steps of one episode.
 
     Args:
-        episode_id: Id of the episode.
-        epoch: Id of the numbering.
-        clock: Timestamps the events.
         recorded_seq: Number of the last recorded event.
     """
 
@@ -69,8 +64,6 @@ class UnrecordedSteps:
         """Encode ``facts`` as a step, without adding it.
 
         Args:
-            turn: Its turn.
-            facts: At least one fact.
             after_seq: Number of the preceding event; by default the last waiting event.
 
         Raises:

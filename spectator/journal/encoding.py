@@ -166,7 +166,6 @@ class BadLine:
 
     Args:
         number: Number of the line, from 1.
-        reason: What is wrong with it.
     """
 
     number: int

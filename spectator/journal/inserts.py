@@ -99,8 +99,6 @@ class Prompt(NamedTuple):
     Args:
         messages: The messages; the next prompt usually contains the same objects.
         refs: Their digests, 32 bytes each.
-        tools: The tools.
-        tool_refs: The tools' digests.
         tokens: Ids of the tokens of prompt and reply; empty if unknown.
     """
 
@@ -243,7 +241,6 @@ class Rows:
 
     Args:
         events: Events, in order.
-        started: Rows of episodes that begin.
         ended: Updates of the rows of episodes that end.
         calls: Calls, with their messages and tools.
         truths: Compressed sealed truths, each with its episode id.
@@ -267,11 +264,7 @@ class Rows:
 
 
 class Insertion:
-    """Adds rows to an embedded journal; compiled once, at less than half the cost of SQLAlchemy's execution.
-
-    Args:
-        dialect: The database's dialect.
-    """
+    """Adds rows to an embedded journal; compiled once, at less than half the cost of SQLAlchemy."""
 
     def __init__(self, dialect: Dialect) -> None:
         whose: Any = bindparam("episode")
@@ -317,8 +310,6 @@ class _Statement:
     """A compiled statement with at least two values, and the order in which the driver takes them.
 
     Args:
-        statement: The statement.
-        dialect: The database's dialect.
         columns: The columns that an insertion sets.
     """
 

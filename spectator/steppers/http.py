@@ -50,8 +50,6 @@ class HttpEnvironment:
 
     Args:
         base_url: The server, such as ``http://host:36663``; operations are below ``/env_name/env_id/``.
-        env_name: The kind of environment.
-        env_id: Id of the environment.
         text_field: The action's field that is sent as the whole action; ``None`` sends the whole action.
         resets: Whether ``POST reset`` is tried first. An episode begins with the first prompt otherwise, and
             on servers that have no ``reset``.
@@ -89,11 +87,8 @@ class HttpStepper(RemoteStepper):
     step is retried only if it cannot have arrived (no connection, or 429) or the server accepts step ids.
 
     Args:
-        where: The environment.
         retries: Maximum number of retries of a request.
         backoff_s: Seconds before the first retry; doubled each time, with full jitter.
-        sleep: Waits.
-        rng: Draws the jitter.
         session: A shared client session, closed by its owner; a private one if omitted.
     """
 
@@ -264,7 +259,6 @@ class _Refused(EnvironmentFault):
 
     Args:
         message: The error message.
-        status: The HTTP status.
     """
 
     def __init__(self, message: str, status: int) -> None:
@@ -276,7 +270,6 @@ class _Failed(Exception):
     """A request got no usable answer.
 
     Args:
-        message: Why.
         undelivered: Whether the server certainly did nothing.
         wait_s: Seconds that the server asks the client to wait.
     """

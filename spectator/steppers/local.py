@@ -28,7 +28,6 @@ def answered(environment: Environment, shown: object) -> Stepped:
 
     Args:
         environment: Provides the facts, and the state if it is done.
-        shown: What the call returned.
 
     Raises:
         EnvironmentMalformed: The returned value is not an observation.
@@ -194,7 +193,6 @@ class OwnThread(HeldObject[_Object]):
 
     Args:
         build: Makes the object; called on the thread, before the first call.
-        name: Name of the thread.
         dispose: Releases the object's resources; called last on the thread, if the object was built.
     """
 
@@ -222,9 +220,6 @@ class OwnThread(HeldObject[_Object]):
 
         Args:
             limit_s: Time limit in seconds; ``None`` for no limit.
-            function: The function.
-            arguments: Its further arguments.
-            named: Its keyword arguments.
 
         Raises:
             StepTimeout: No answer within ``limit_s`` seconds; the environment is abandoned.
@@ -279,7 +274,6 @@ class ThreadStepper(LocalStepper, Generic[_Environment]):
 
     Args:
         build: Makes the environment; called on the thread, before the first call.
-        name: Name of the thread.
         dispose: Releases the environment; called last on the thread, if it was made.
     """
 

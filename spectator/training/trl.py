@@ -32,22 +32,18 @@ class TrainedEpisode(Protocol):
     @property
     def value(self) -> float | None:
         """Value so far, at its end the score; ``None`` if the world failed."""
-        ...
 
     @property
     def rubric(self) -> dict[str, float]:
         """The parts of the score so far."""
-        ...
 
     @property
     def finished(self) -> bool:
         """Whether it finished without being cut short."""
-        ...
 
     @property
     def penalised(self) -> bool:
         """Whether its value is the penalty of an answer that was not an action."""
-        ...
 
 
 def value_reward(environments: Sequence[TrainedEpisode], **_: Any) -> list[float | None]:

@@ -32,11 +32,9 @@ class Subscription(Protocol):
 
     def __aiter__(self) -> AsyncIterator[Sequence[RecordedEvent]]:
         """Yield batches of events, in order, until the subscription ends."""
-        ...
 
     def close(self) -> None:
         """End the subscription; safe to call twice."""
-        ...
 
 
 class Bus(Protocol):
@@ -44,25 +42,20 @@ class Bus(Protocol):
 
     def publish(self, events: Sequence[RecordedEvent]) -> None:
         """Deliver ``events`` of one episode, in order, without waiting."""
-        ...
 
     def subscribe(self, episode_id: str, overflow: Overflow, *, capacity: int = 256) -> Subscription:
         """Listen to one episode from the next publication on.
 
         Args:
-            episode_id: The episode.
             overflow: What to do when ``capacity`` events wait.
             capacity: Maximum number of waiting events, at least 1.
         """
-        ...
 
     def listeners(self, episode_id: str) -> int:
         """Count the current listeners of an episode."""
-        ...
 
     def finish(self, episode_id: str) -> None:
         """End every subscription to an episode after the events already published."""
-        ...
 
 
 class MemorySubscription:

@@ -35,10 +35,8 @@ class Cast:
     """Adds models and people to every world, as captains and (if it has any) opponents.
 
     Args:
-        captains: The catalogue of model captains.
         live: Preset name of the model that plays as :data:`LIVE`.
         variables: Environment variables that hold the keys.
-        clock: Time.
         rng: Draws waits and session names; not seeded.
         person_s: Seconds that a person has for a decision; ``None`` if there is no page to decide on.
         limits: See :class:`~spectator.policies.model_presets.CaptainEndpoints`.

@@ -6,9 +6,9 @@ import asyncio
 import time
 from collections.abc import Coroutine, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 
 class Clock(Protocol):
@@ -16,15 +16,12 @@ class Clock(Protocol):
 
     def now(self) -> datetime:
         """Return the current time, aware, in UTC."""
-        ...
 
     def monotonic(self) -> float:
         """Return seconds of a clock that never runs backwards."""
-        ...
 
     async def sleep(self, seconds: float, /) -> None:
         """Wait at least ``seconds``; 0 still yields to other tasks."""
-        ...
 
 
 class SystemClock:
@@ -43,35 +40,6 @@ def timestamp(moment: datetime) -> str:
     """
     utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     return utc.isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
-
-
-_MILLISECONDS: Final = tuple(f".{number:03d}Z" for number in range(1000))
-
-
-class Timestamps:
-    """Formats a clock's current time; builds the text of each second only once.
-
-    Args:
-        clock: The source of the time.
-
-    >>> stamp = Timestamps(SystemClock())
-    >>> len(stamp()), stamp()[-1]
-    (24, 'Z')
-    """
-
-    def __init__(self, clock: Clock) -> None:
-        self._now = clock.now
-        self._second = self._next = datetime.min.replace(tzinfo=UTC)
-        self._text = ""
-
-    def __call__(self) -> str:
-        """Return the current time in the format of :func:`timestamp`."""
-        moment = self._now()
-        if not self._second <= moment < self._next:
-            self._second = moment.astimezone(UTC).replace(microsecond=0)
-            self._next = self._second + timedelta(seconds=1)
-            self._text = self._second.isoformat()[:19]
-        return self._text + _MILLISECONDS[moment.microsecond // 1000]
 
 
 async def first_of(*waits: Coroutine[Any, Any, object]) -> None:
@@ -103,7 +71,6 @@ def answer(future: asyncio.Future[Any], result: Any, error: Exception | None = N
     Args:
         future: A future that may already be cancelled.
         result: Its result if there is no ``error``.
-        error: Why it failed.
 
     Returns:
         False if the future's event loop is closed.

@@ -239,7 +239,6 @@ class EpisodeBusy(EpisodeError):
 
     Args:
         running: Ids of the running episodes; empty while the server shuts down.
-        slots: Number of slots.
         beginning: Slots reserved for episodes that are about to begin.
     """
 
@@ -256,12 +255,7 @@ class EpisodeBusy(EpisodeError):
 
 
 class Recovering(EpisodeError):
-    """The server is still recovering episodes that an earlier process left unfinished.
-
-    Args:
-        looked_at: Episodes recovered so far.
-        found: Episodes to recover.
-    """
+    """The server is still recovering episodes that an earlier process left unfinished."""
 
     def __init__(self, looked_at: int, found: int) -> None:
         self.looked_at = looked_at

@@ -50,7 +50,6 @@ class Event:
     """A numbered fact.
 
     Args:
-        episode_id: Id of the episode.
         epoch: Id of the numbering; sequence numbers of another epoch are meaningless.
         seq: 1, 2, 3, ... without a gap within ``(episode_id, epoch)``.
         at: When it was recorded, RFC 3339 UTC with milliseconds.
@@ -58,7 +57,6 @@ class Event:
         type: See :class:`Fact`.
         data: See :class:`Fact`.
         patch: RFC 7396 merge patch from the viewers' state before the event to the state after it.
-        v: Version of the envelope.
     """
 
     episode_id: str
@@ -76,7 +74,6 @@ class RecordedEvent:
     """An event and its one encoding; never changed.
 
     Args:
-        event: The decoded event.
         text: The envelope as JSON text, as the journal stores it and every reader receives it.
     """
 
@@ -102,10 +99,6 @@ class RecordedEvent:
 class EventEncoder:
     """Encodes the events of one episode without patches, from encoded data.
 
-    Args:
-        episode_id: Id of the episode.
-        epoch: Id of the numbering.
-
     >>> encoder = EventEncoder("ep-1", "e")
     >>> encoder.encode(7, "2026-11-21T05:00:00.000Z", 2, "warning", '{"message":"late"}').event.data
     {'message': 'late'}
@@ -124,7 +117,6 @@ class EventEncoder:
             seq: See :class:`Event`.
             at: See :class:`Event`; in the format of :func:`spectator.clock.timestamp`.
             turn: See :class:`Event`.
-            kind: Its type.
             data: Its data, encoded by :func:`encode_json`.
         """
         recorded = RecordedEvent.__new__(RecordedEvent)
@@ -246,7 +238,6 @@ def optional_field(description: str, *, default: Any = None, **rules: Any) -> An
     """Declare a field that the record omits while it has its default.
 
     Args:
-        description: What the field is.
         default: The value that an absent field stands for.
         rules: Further arguments of pydantic's ``Field``, such as ``pattern``.
     """

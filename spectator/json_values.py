@@ -16,25 +16,7 @@ from typing import Any, Final
 
 import orjson
 
-
-class PlainObject(dict[str, Any]):
-    """A JSON object that its creator guarantees to encode alike in both encoders; it is not checked again.
-
-    It contains only texts, integers, booleans, null, and floats that pass :func:`is_plain_real`, at any
-    depth, and is no longer modified.
-    """
-
-
-def is_plain_real(real: float) -> bool:
-    """Return whether both encoders write ``real`` alike, because it needs no exponent.
-
-    >>> is_plain_real(0.7), is_plain_real(1e-7), is_plain_real(float("nan"))
-    (True, False, False)
-    """
-    return 1e-4 <= real < 1e15 or real == 0.0 or -1e15 < real <= -1e-4
-
-
-_PLAIN: Final = frozenset({str, int, bool, type(None), PlainObject})
+_PLAIN: Final = frozenset({str, int, bool, type(None)})
 """Types whose values both encoders write alike, if they accept them."""
 
 _MOST: Final = 65_536
@@ -65,14 +47,14 @@ def json_encoder(
     option = orjson.OPT_SORT_KEYS if sorted_keys else None
 
     def encode(value: Any) -> str:
-        within: list[Iterable[Any]] = [] if type(value) is PlainObject else [(value,)]
+        within: list[Iterable[Any]] = [(value,)]
         for members in within:  # which grows
             for one in members:
                 kind = type(one)
                 if kind in _PLAIN:
                     continue
                 if kind is float and (1e-4 <= one < 1e15 or one == 0.0 or -1e15 < one <= -1e-4):
-                    continue  # is_plain_real inlined: a call would double the cost of this loop
+                    continue  # needs no exponent
                 if len(within) < _MOST and isinstance(one, dict):
                     within.append(one.values())
                 elif len(within) < _MOST and (kind is list or kind is tuple):
@@ -88,25 +70,6 @@ def json_encoder(
         return text
 
     return encode
-
-
-def encode_ascii_texts(value: Mapping[str, Any]) -> bytes | None:
-    """Encode an object of ASCII texts, like most messages, at half the usual cost.
-
-    Returns:
-        ``None`` if ``value`` is not such an object.
-
-    >>> encode_ascii_texts({"role": "user", "content": "Well?"})
-    b'{"role":"user","content":"Well?"}'
-    """
-    for one in value.values():
-        if type(one) is not str:
-            return None
-    try:
-        text = orjson.dumps(value)
-    except TypeError:  # a name that is not a string, or a lone surrogate
-        return None
-    return text if text.isascii() else None
 
 
 def _standard_encoder(

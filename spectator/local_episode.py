@@ -40,7 +40,6 @@ class LocalEpisode:
     """A finished episode.
 
     Args:
-        episode_id: Its id in the journal.
         seed: Its seed.
         events: All of its events, in order.
         end: How it ended: ``reason``, ``score``, ``result`` and more.

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final
 
-from spectator.json_values import PlainObject, json_encoder
+from spectator.json_values import json_encoder
 
 _canonical: Final = json_encoder(ascii_only=True, sorted_keys=True)
 
@@ -70,8 +70,6 @@ class ModelCall:
             "weight_versions": [list(run) for run in self.weight_versions],
             "about": self.about,
         }
-        if type(self.about) is PlainObject and (self.reply is None or type(self.reply) is PlainObject):
-            plain = PlainObject(plain)
         digest = sha256(_canonical(plain).encode())
         for values in (self.prompt_token_ids, self.token_ids, self.logprobs):
             digest.update(b"-" if values is None else len(values).to_bytes(8, "little") + _bytes(values))

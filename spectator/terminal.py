@@ -44,7 +44,6 @@ class WatchedMoment:
     """What the viewer sees at one moment.
 
     Args:
-        state: The viewers' state.
         connection: State of the connection, in words.
         over: Whether this is the last moment.
         failed: Whether it is the last because the episode could not be shown.
@@ -159,7 +158,6 @@ async def watch_live(url: str, *, rng: random.Random) -> AsyncIterator[WatchedMo
 
     Args:
         url: URL from :func:`live_url`.
-        rng: Draws the jitter.
     """
     host, follower, tries = urlsplit(url).netloc, _Follower(), 0
     yield WatchedMoment({}, f"connecting to {host}")
@@ -212,8 +210,6 @@ async def watch_recorded(journal: Journal, episode_id: str, *, wait_s: float) ->
     """Follow a recorded episode, turn by turn.
 
     Args:
-        journal: Where it is recorded.
-        episode_id: The episode.
         wait_s: Seconds between turns.
     """
     state: Mapping[str, Any] = {}

@@ -120,6 +120,10 @@ class RecordingJournal:
         """Nobody plays on from this journal."""
 
 
+NO_JOURNAL: Any = None
+"""The journal of records without model calls that are too long for their events."""
+
+
 class FakePolicy:
     """A policy that does what its function does, and counts what is asked of it.
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.json_values import PlainObject, encode_ascii_texts, is_plain_real, json_encoder
+from spectator.json_values import json_encoder
 
 NUMBERS = st.one_of(
     st.floats(),
@@ -63,39 +63,6 @@ def test_every_value_is_written_as_the_standard_library_writes_it(
 
     quick = json_encoder(ascii_only=ascii_only, sorted_keys=sorted_keys)
     assert written(quick, value) == written(usual, value)
-
-
-@given(value=st.dictionaries(TEXTS, TEXTS, max_size=4))
-def test_an_object_of_texts_in_ascii_is_written_alike(value: dict[str, str]) -> None:
-    usual = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    assert encode_ascii_texts(value) == (usual.encode() if usual.isascii() else None)
-
-
-@pytest.mark.parametrize(
-    "value", [{"a": 1}, {"a": "b", "c": {"d": "e"}}, {1: "b"}, {"a": "\ud800"}, {"a": "é"}]
-)
-def test_any_other_object_is_left_to_the_usual_encoder(value: dict[Any, Any]) -> None:
-    assert encode_ascii_texts(value) is None
-
-
-PLAIN_VALUES = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(-(2**70), 2**70), TEXTS, NUMBERS.filter(is_plain_real)),
-    lambda inner: st.one_of(st.lists(inner, max_size=4), st.dictionaries(TEXTS, inner, max_size=4)),
-    max_leaves=12,
-)
-
-
-@pytest.mark.parametrize("ascii_only", [False, True])
-@given(value=st.dictionaries(TEXTS, PLAIN_VALUES, max_size=4))
-def test_a_plain_object_is_written_as_any_other(ascii_only: bool, value: dict[str, Any]) -> None:
-    encode = json_encoder(ascii_only=ascii_only)
-    assert written(encode, PlainObject(value)) == written(encode, value)
-    assert written(encode, {"in": [PlainObject(value)]}) == written(encode, {"in": [value]})
-
-
-@pytest.mark.parametrize("real", [1e-5, 1e16, -1e15, float("inf"), float("nan")])
-def test_a_real_that_the_encoders_may_write_differently_is_not_plain(real: float) -> None:
-    assert not is_plain_real(real)
 
 
 @pytest.mark.parametrize(

@@ -402,7 +402,6 @@ class Collected(Protocol):
     @property
     def record(self) -> EpisodeRecord:
         """The episode."""
-        ...
 
 
 def save_episodes_jsonl(

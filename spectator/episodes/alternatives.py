@@ -29,13 +29,7 @@ class AnalysisDiverged(EpisodeError):
 
 @dataclass(frozen=True, slots=True)
 class DecisionOnRecord:
-    """One recorded decision.
-
-    Args:
-        seq: Number of its event.
-        actor: Who decided.
-        action: The action.
-    """
+    """One recorded decision."""
 
     seq: int
     actor: str
@@ -72,10 +66,7 @@ class AnalysisRequest:
     """A request for the alternatives to one decision.
 
     Args:
-        episode_id: The episode.
-        world: Name of its world.
         seed: Its seed.
-        options: Its options.
         actors: Who made each decision up to the requested one.
         actions: The action of each of these decisions.
     """
@@ -98,11 +89,7 @@ class AnalysisRequest:
 
 
 class Analyses:
-    """Replays a world's analyst up to a decision; continues for later decisions of the same episode.
-
-    Args:
-        load: Finds worlds.
-    """
+    """Replays a world's analyst up to a decision; continues for later decisions of the same episode."""
 
     def __init__(self, load: LoadWorld = load_world) -> None:
         self._load = load

@@ -13,7 +13,7 @@ import logging
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from spectator import __version__
 from spectator.clock import Clock
@@ -24,7 +24,7 @@ from spectator.episodes.stream import EpisodeStream
 from spectator.episodes.view import State
 from spectator.errors import EnvironmentFault, EpisodeError, JournalError, typed_as
 from spectator.events import decode_json, encode_json
-from spectator.journal.contract import Checkpoint
+from spectator.journal.contract import Checkpoint, Journal
 from spectator.journal.encoding import compressed, expanded
 from spectator.policies.policy import Policy, Remembers, Restorable, ScriptedPolicy
 
@@ -52,11 +52,9 @@ class EpisodeSnapshot:
     Args:
         made_by: World, its version, and the version of this software; others cannot resume from it.
         turn: Actions taken or refused.
-        total: The sum of all rewards.
         refusals: Number of refused actions, by actor.
         memories: Memory of each policy, by actor; ``None`` for one that needs none.
         world: The environment's snapshot, in base64.
-        state: The viewers' state.
     """
 
     made_by: list[str]
@@ -152,29 +150,17 @@ def restore_memories(
                 raise UnfitCheckpoint(f"the policy of {actor} needs a memory, and none was saved")
 
 
-class CheckpointStore(Protocol):
-    """The part of a journal that a checkpointer needs."""
-
-    async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
-        """See :meth:`spectator.journal.contract.Journal.keep_checkpoint`."""
-        ...
-
-
 class Checkpointer:
     """Keeps checkpoints of one episode; never raises, and stops if one cannot be made.
 
     Args:
-        journal: Stores the checkpoints.
-        stream: The episode's events.
-        world: Its world.
-        clock: Time.
         characters: Characters of record between checkpoints.
         seconds: Seconds between checkpoints, however little is recorded.
     """
 
     def __init__(
         self,
-        journal: CheckpointStore,
+        journal: Journal,
         stream: EpisodeStream,
         world: World,
         clock: Clock,
@@ -207,8 +193,6 @@ class Checkpointer:
 
         Args:
             recorded: See :meth:`due`.
-            past: The state of the policies.
-            stepper: The environment.
             limit_s: Seconds that the environment may take for its snapshot.
         """
         if past.stepped.observation.refused is not None:

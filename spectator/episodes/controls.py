@@ -92,12 +92,7 @@ class EndRequested(Exception):
 
 
 class Control:
-    """End, pause and pace of one episode; use it on the event loop that plays the episode.
-
-    Args:
-        pace: The initial pace.
-        clock: Time.
-    """
+    """End, pause and pace of one episode; use it on the event loop that plays the episode."""
 
     def __init__(self, pace: Pace, clock: Clock) -> None:
         self.pace = pace
@@ -199,9 +194,7 @@ class ControlledWait:
     """A context for one wait that a request to end cancels; an episode has one at a time.
 
     Args:
-        control: The episode's control.
         limit_s: Seconds of play, excluding pauses, after which the wait times out.
-        scope: The timeout scope, once entered.
 
     Raises:
         EndRequested: The end was requested.

@@ -26,7 +26,6 @@ from spectator.observations import Observation
 from spectator.policies.policy import (
     Action,
     Decision,
-    EndsWhenCancelled,
     KeepsTime,
     Policy,
     ScriptedPolicy,
@@ -63,8 +62,6 @@ class InvalidAnswer(PolicyError):
 
     Args:
         message: What was wrong, in a sentence.
-        failure_class: The kind of failure.
-        end: What the episode counts for.
     """
 
     def __init__(self, message: str, *, failure_class: FailureClass, end: InvalidEnd) -> None:
@@ -81,7 +78,6 @@ class PartialDecision:
     """A decision that is forming.
 
     Args:
-        actor: Who decides.
         turn: The turn that the decision will be.
         began: When it began, by the clock's ``monotonic``.
         revision: How often it restarted; earlier text is void.
@@ -140,11 +136,7 @@ def _joined(parts: list[tuple[bool, str]]) -> tuple[str, str]:
 
 
 class Thinking:
-    """The current partial decision of one episode. Worlds are turn-based, so there is one at a time.
-
-    Args:
-        clock: Time.
-    """
+    """The current partial decision of one episode. Worlds are turn-based, so there is one at a time."""
 
     def __init__(self, clock: Clock) -> None:
         self.forming: PartialDecision | None = None
@@ -215,9 +207,6 @@ logger = logging.getLogger(__name__)
 LET_GO_S: Final = 2.0
 """Seconds that a policy has to stop after a cancellation, and to close, before it is abandoned."""
 
-CANCELLED: Final = "its own wait was cancelled"
-"""Why a policy that cancelled itself made no decision."""
-
 Decided = tuple[Action, Fact, Sequence[ModelCall]]
 """The action, its ``decision.made`` fact, and the model calls behind it."""
 
@@ -226,14 +215,8 @@ class SeatedPolicies:
     """Asks the policies of one episode to decide, and closes them.
 
     Args:
-        plan: What is played, by whom.
-        episode_id: Id of the episode.
         seated: Policies, by actor, of an episode resumed from another process; :meth:`seat` builds the rest.
         stepper: Its environment, whose full state some policies see.
-        control: Its end and its pause.
-        clock: Time.
-        limits: Its time limits.
-        thinking: Receives the policies' thoughts.
         budget: Limits what models may spend; no limit if omitted.
         rule: What a failed decision does to the episode; the plan's rule if omitted.
         own: Counts the agent's decisions; optional.
@@ -278,7 +261,6 @@ class SeatedPolicies:
         self.scripted: dict[str, ScriptedPolicy] = {}
         """The policies that decide without waiting."""
         self._seers: set[str] = set()  # actors whose policies see the truth: checking takes 10 us
-        self._cooperative: set[str] = set()  # actors whose policies end when they are cancelled
         self._choosing = typed_as(self._could_not_decide, passing=())
 
     def seat(self) -> None:
@@ -296,8 +278,6 @@ class SeatedPolicies:
                     continue
                 if offers(type(policy), SeesTruth):
                     self._seers.add(actor)
-                if isinstance(policy, EndsWhenCancelled):
-                    self._cooperative.add(actor)
             if self._budget is not None:
                 spenders = {
                     actor: cast(Spends, one)
@@ -317,7 +297,6 @@ class SeatedPolicies:
         """Ask the policy of ``actor`` to decide.
 
         Args:
-            actor: Whose turn it is.
             observation: What the actor sees.
             turn: The turn that the decision will be.
 
@@ -368,49 +347,23 @@ class SeatedPolicies:
             self.undecided, self.undecided_calls = Undecided.model_validate(asked), calls
 
     async def _ask(self, actor: str, observation: Observation, turn: int, truth: bytes | None) -> Decision:
+        """Ask a policy in a task of its own, which can be abandoned."""
         policy, limit_s = self.by_actor[actor], self._limits.decision_s
         if truth is not None and isinstance(policy, SeesTruth):
             policy.see(truth)
         self.deciding = actor
-        ask = self._ask_in_this_task if actor in self._cooperative else self._ask_in_new_task
         with self._thinking.deciding(actor, turn, policy):
-            return await ask(actor, policy, observation, limit_s)
-
-    async def _ask_in_this_task(
-        self, actor: str, policy: Policy, observation: Observation, limit_s: float
-    ) -> Decision:
-        """Ask a policy that ends as soon as it is cancelled, in this task."""
-        scope: asyncio.Timeout | None = None
-        try:
-            async with ControlledWait(self._control, limit_s) as scope:
-                return await policy.decide(observation, deadline=limit_s)
-        except TimeoutError as error:
-            if scope is None or not scope.expired():
-                raise
-            raise _late(actor, limit_s) from error
-        except asyncio.CancelledError as error:
-            task = asyncio.current_task()
-            if task is None or task.cancelling():
-                raise
-            raise PolicyError(CANCELLED) from error
-        finally:
-            self.deciding = None
-
-    async def _ask_in_new_task(
-        self, actor: str, policy: Policy, observation: Observation, limit_s: float
-    ) -> Decision:
-        """Ask any policy, in a task that can be abandoned."""
-        deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit_s))
-        try:
-            async with ControlledWait(self._control, limit_s):
-                await asyncio.wait([deciding])
-        except TimeoutError as error:
-            raise _late(actor, limit_s) from error
-        finally:
-            self.deciding = None
-            await _cancel(deciding)
+            deciding = asyncio.get_running_loop().create_task(policy.decide(observation, deadline=limit_s))
+            try:
+                async with ControlledWait(self._control, limit_s):
+                    await asyncio.wait([deciding])
+            except TimeoutError as error:
+                raise DecisionTimeout(f"{actor} did not decide within {limit_s:g} s") from error
+            finally:
+                self.deciding = None
+                await _cancel(deciding)
         if deciding.cancelled():
-            raise PolicyError(CANCELLED)
+            raise PolicyError("its own wait was cancelled")
         return deciding.result()
 
     def _could_not_decide(self, error: Exception) -> PolicyError:
@@ -441,10 +394,6 @@ class SeatedPolicies:
                 actor,
                 exc_info=task.exception() if task.done() and not task.cancelled() else None,
             )
-
-
-def _late(actor: str, limit_s: float) -> DecisionTimeout:
-    return DecisionTimeout(f"{actor} did not decide within {limit_s:g} s")
 
 
 async def _close(policy: Policy) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from typing import Any, Final
 
@@ -115,26 +115,6 @@ class DerivedStream(NumberedStream):
         """Whether the end is recorded and the view has reached it."""
         return self.ended and self._view.recorded_seq == self._waiting.recorded_seq
 
-    def begin(
-        self, opening: Sequence[TurnFacts], attachments: Attachments | None = None
-    ) -> Awaitable[object]:
-        """Record the opening of an episode, all or none, without waiting for an unavailable journal.
-
-        Returns:
-            An awaitable that ends when it is recorded. It is a future if play may go on meanwhile: then the
-            opening is recorded together with the next steps, or none of them is.
-
-        Raises:
-            EpisodeError: See :meth:`emit_steps`; raised when awaited.
-        """
-        if self._limit < UNRECORDED_STEPS or len(opening) > 1 or attachments or self._watched:
-            return self.emit_steps(opening, patient=False, attachments=attachments)
-        ((turn, facts),) = opening
-        self._check(opening)
-        self._take(self._waiting.encode(turn, facts))
-        self._recording = asyncio.get_running_loop().create_task(self._record_beginning())
-        return self._recording
-
     async def emit_steps(
         self, steps: Sequence[TurnFacts], *, patient: bool = True, attachments: Attachments | None = None
     ) -> int:
@@ -144,7 +124,6 @@ class DerivedStream(NumberedStream):
         recorded together with it.
 
         Args:
-            steps: Each turn with its facts.
             patient: Whether to wait for an unavailable journal, and to commit only when a batch is full.
             attachments: Data recorded in the same commit and never published.
 
@@ -247,14 +226,6 @@ class DerivedStream(NumberedStream):
             self._waiting.withdraw([step for step in self._waiting.steps if step.ends])
             self._failure = error
 
-    async def _record_beginning(self) -> None:
-        try:
-            await self._record(patient=False)
-        except EpisodeError as error:
-            self._waiting.withdraw(self._waiting.steps)
-            self._failure = error
-            raise
-
     async def _record(self, *, patient: bool, withdrawing: Sequence[EncodedStep] = ()) -> None:
         """Record all waiting steps, or none; on failure, remove those in ``withdrawing``."""
         async with self._order:
@@ -330,12 +301,6 @@ def open_stream(
     """Make the stream for ``plan``.
 
     Args:
-        plan: What is played.
-        episode_id: Id of the episode.
-        epoch: Id of its numbering.
-        journal: Records its events.
-        bus: Publishes its events.
-        clock: Timestamps its events.
         patience_s: Seconds that a step waits for a journal that cannot be written.
         left: Where another process left it; ``None`` to begin.
         embargo: Withholds what viewers may not see yet; nothing if omitted.

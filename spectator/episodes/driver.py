@@ -83,7 +83,6 @@ class Emit(Protocol):
         Returns:
             Characters of the episode recorded by this process.
         """
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +90,6 @@ class Past:
     """The rebuilt state of an episode left by another process.
 
     Args:
-        seats: The policies, by actor.
         refusals: Number of refused actions, by actor.
         turn: Actions taken or refused so far.
         total: The sum of all rewards so far.
@@ -112,11 +110,9 @@ class Checkpoints(Protocol):
 
     def due(self, recorded: int) -> bool:
         """Return whether a checkpoint is due after ``recorded`` characters of record."""
-        ...
 
     async def take(self, recorded: int, past: Past, stepper: Stepper, *, limit_s: float) -> None:
         """Keep a checkpoint; never raises."""
-        ...
 
 
 logger = logging.getLogger(__name__)
@@ -128,13 +124,8 @@ class Driver:
     """Plays one episode to its end, even if policies, world or journal fail.
 
     Args:
-        plan: What is played, by whom.
-        episode_id: Id of the episode.
         stepper: Its environment, not begun, or restored to ``past``; closed by :meth:`run`.
-        emit: Records the facts.
         control: Its end, its pause and its pace.
-        clock: Time.
-        limits: Its time and size limits.
         past: Where another process left it; ``None`` to begin.
         thinking: Receives the policies' thoughts; omitted if they are not shown.
         budget: Limits what models may spend; no limit if omitted.
@@ -335,7 +326,7 @@ class Driver:
         facts = stepped.facts
         recorded = await self._emit([(self._turn, facts)])
         step_cap, fastest = self._plan.world.step_cap(self._plan.options), Pace.MAX
-        control, inline, scripted = self.control, self._inline, self._policies.scripted
+        control = self.control
         while not stepped.observation.done:
             if control.pace is not fastest:
                 await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
@@ -353,10 +344,7 @@ class Driver:
             if began > self._until:
                 longer = f"longer than {self._limits.episode_s:g} s of play"
                 return cut_short("timeout", longer, self._turn)
-            if inline is not None and stepped.observation.actor in scripted:
-                stepped, facts, calls = self._turn_at_once(inline, stepped.observation, began)
-            else:
-                stepped, facts, calls = await self._take_turn(stepped.observation)
+            stepped, facts, calls = await self._take_turn(stepped.observation)
             attachments = Attachments(calls=[calls]) if calls else None
             recorded = await self._outside_play(self._emit([(self._turn, facts)], attachments=attachments))
         await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
@@ -429,23 +417,6 @@ class Driver:
         took = self._clock.monotonic() - began
         if self.control.held:
             await self._outside_play(self.control.play_on())
-        self._turn += 1
-        self._total += stepped.observation.reward
-        if self._own is not None and stepped.observation.refused is not None and actor == self._plan.agent:
-            self._own.refused += 1
-        return stepped, facts_of_step(actor, decided, stepped, took, self._refusals), calls
-
-    def _turn_at_once(
-        self, inline: InlineStepper, observation: Observation, began: float
-    ) -> tuple[Stepped, Sequence[Fact], Sequence[ModelCall]]:
-        """Play a turn without waiting, so that no request can come in between."""
-        actor, monotonic = observation.actor, self._clock.monotonic
-        assert actor is not None
-        action, decided, calls = self._policies.decide_at_once(actor, observation, began)
-        began = monotonic()
-        stepped = inline.step_at_once(action, limit_s=self._limits.step_s)
-        took = monotonic() - began
-        check_contract(stepped, self._plan.world, self._profile)
         self._turn += 1
         self._total += stepped.observation.reward
         if self._own is not None and stepped.observation.refused is not None and actor == self._plan.agent:

@@ -93,7 +93,6 @@ def withheld_until(profile: Profile, sources: Collection[str]) -> Sequence[str]:
     """Return the event types until which decisions are withheld; empty if nothing is.
 
     Args:
-        profile: The episode's profile.
         sources: Source of each seat's decisions, as in `seats` of its `episode.started`.
     """
     return () if OUTSIDE.isdisjoint(sources) else profile.withheld_until
@@ -119,7 +118,6 @@ class PublicReader:
     """Reads the public part of episodes; ended episodes are entirely public.
 
     Args:
-        records: Reads the records.
         load: Finds worlds, whose profiles say what is withheld; the catalogue if omitted.
     """
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from spectator.catalog import LoadWorld, load_world
 from spectator.environments.contract import Stepper
@@ -34,7 +34,7 @@ from spectator.errors import (
     JournalError,
     typed_as,
 )
-from spectator.events import Fact, Parent, RecordedEvent, core_fact
+from spectator.events import Fact, Parent, core_fact
 from spectator.journal.contract import Attachments, Checkpoint, Journal
 from spectator.model_calls import ModelCall
 from spectator.policies.policy import ScriptedPolicy, Stateless
@@ -47,10 +47,6 @@ async def give_up_staged(journal: Journal, episode_id: str) -> None:
     """Remove the staged events of a failed fork, now or at the next start; never raises.
 
     Does nothing if the episode is complete.
-
-    Args:
-        journal: Where it is staged.
-        episode_id: Id of the fork.
     """
     try:
         await journal.unstage(episode_id)
@@ -62,30 +58,20 @@ class _Differs(InvalidRequest):
     """The replay does not reproduce the parent's record."""
 
 
-class Streams(Protocol):
-    """Reads records a batch at a time."""
-
-    def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
-        """Yield the events of an episode with ``seq > after_seq``, in order."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class ParentRecord:
     """The record of a parent episode up to the fork.
 
     Args:
-        journal: The journal.
         records: Reads the record as viewers see it.
         started: Data of its first event.
         derived: Whether its view is derived.
-        episode_id: Id of the parent.
         until: Number of the last event that the fork keeps, in the viewers' numbering.
         characters: Maximum characters of the record to read.
     """
 
     journal: Journal
-    records: Streams
+    records: ViewReader
     started: Mapping[str, Any]
     derived: bool
     episode_id: str
@@ -95,12 +81,7 @@ class ParentRecord:
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """An environment and captains restored to where a fork begins.
-
-    Args:
-        stepper: The environment.
-        past: The state of the captains.
-    """
+    """An environment and captains restored to where a fork begins."""
 
     stepper: Stepper
     past: Past
@@ -112,10 +93,7 @@ async def restore_start(
     """Replay the parent up to the fork, from its newest usable checkpoint or from its start.
 
     Args:
-        parent: The parent's record.
         plan: The fork's plan; its ``parent.turn`` is at least the turn at which the fork begins.
-        episode_id: Id of the fork.
-        open_stepper: Makes the environment's stepper.
 
     Raises:
         InvalidRequest: The fork cannot begin there, or the replay does not reproduce the record.
@@ -253,7 +231,6 @@ class PastBatch:
     """Facts of the parent that the fork records in one commit.
 
     Args:
-        steps: Each turn with its facts.
         calls: For each decision among them, in order, the model calls behind it.
         characters: Approximate characters of record.
     """
@@ -269,9 +246,6 @@ async def copy_past(
     """Stage the fork's past, except for the last batch, invisible to readers; steps no world.
 
     Args:
-        parent: The parent's record.
-        plan: The fork's plan.
-        stream: The fork's stream, still empty.
         need_time: Called between two batches; raises if the copy must stop.
 
     Returns:
@@ -324,13 +298,11 @@ class ForkRequest:
     """A request for a fork.
 
     Args:
-        episode_id: The parent.
         seq: The last event to keep, in the viewers' numbering: the last of a step, before the world's end.
         captain: Preset for the agent's seat; ``None`` for the parent's.
         opponent: Preset for the other seats; ``None`` for the parent's.
         seed: Seed of the policies, 0 .. 2**53 - 1; ``None`` for the parent's. The world keeps its own: the
             same actions have the same consequences as in the parent.
-        pace: The initial pace.
     """
 
     episode_id: str
@@ -346,8 +318,6 @@ class Forked:
     """A fork that is ready to play once its past is recorded.
 
     Args:
-        plan: The fork's plan.
-        past: The state of its policies.
         stepper: Its environment, restored to where the fork begins.
         parent: The parent's record, to be copied.
     """
@@ -375,13 +345,9 @@ async def start_fork(
     captains, and people, begin at the fork.
 
     Args:
-        journal: Where the parent is recorded.
-        request: The fork request.
-        episode_id: Id of the fork.
         limit_s: Time limit of the replay, in seconds.
         characters: Maximum characters of the parent's record to copy.
         load: Finds the world; the catalogue if omitted.
-        open_stepper: Makes the environment's stepper.
         plan: The result of :func:`plan_fork` for ``request``; computed if omitted.
 
     Raises:
@@ -405,7 +371,7 @@ async def start_fork(
         if last < seq:
             raise too_far(characters, last)
 
-    records = ViewReader(journal, load) if derived else journal
+    records = ViewReader(journal, load)
     parent = ParentRecord(journal, records, first.data, derived, name, seq, characters)
     start = await within(limit_s, restore_start(parent, plan, episode_id, open_stepper))
     assert plan.parent is not None, "the plan is a fork's"
@@ -418,7 +384,6 @@ async def plan_fork(journal: Journal, request: ForkRequest, load: LoadWorld | No
 
     Args:
         journal: Where the parent is recorded; its first event is read.
-        request: The fork request.
         load: Finds the world; the catalogue if omitted.
 
     Raises:

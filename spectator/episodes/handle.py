@@ -57,7 +57,6 @@ class ExternalDriver:
     """Replaces the driver of an episode that is played in another process.
 
     Args:
-        stream: Records its events.
         control: Receives the server's request to end it.
         characters: Maximum characters of its record; then it is no longer shown.
     """
@@ -150,7 +149,6 @@ def external_plan(environment: str, title: str, agent: str, seed: int) -> Episod
     """Make the plan of an episode in an environment of another process.
 
     Args:
-        environment: Its short name.
         title: Its name for people.
         agent: Name of its decision maker, for people.
         seed: Its seed; 0 if unknown.
@@ -188,12 +186,7 @@ class EpisodeHandle:
     """A running episode of this process; viewers use it as an :class:`~.episode_view.EpisodeView`.
 
     Args:
-        plan: What is played.
-        stream: Its events.
         control: Its end, its pause and its pace.
-        driver: Plays it.
-        thinking: The current partial decision.
-        started_at: When it began.
     """
 
     def __init__(
@@ -305,16 +298,10 @@ class EpisodeHandle:
     async def play(self, opening: Sequence[TurnFacts], attachments: Attachments | None = None) -> None:
         """Record its opening and attachments, all or none, then play it to its end."""
         try:
-            recorded = self._stream.begin(opening, attachments=attachments)
-            if isinstance(recorded, asyncio.Future):
-                recorded.add_done_callback(self._begun)
-            else:
-                await recorded
-                self._started.set_result(None)
+            await self._stream.emit_steps(opening, patient=False, attachments=attachments)
+            self._started.set_result(None)
             await self._driver.run()
             await self._settle_record()
-            if isinstance(recorded, asyncio.Future) and recorded.done():
-                self._begun(recorded)  # the episode may end before the callback runs
         except asyncio.CancelledError:
             if self._driver.ended is None:
                 self._control.request_end(EndRequest("interrupted", "the server went away"))
@@ -325,16 +312,6 @@ class EpisodeHandle:
             await self._driver.let_go()
         finally:
             self._settle()
-
-    def _begun(self, recorded: asyncio.Future[Any]) -> None:
-        """Tell :meth:`begin` whether the start is recorded; play goes on meanwhile."""
-        if self._started.done() or recorded.cancelled():
-            return
-        error = recorded.exception()
-        if error is None:
-            self._started.set_result(None)
-        else:
-            self._started.set_exception(error)
 
     async def _settle_record(self) -> None:
         """Record the waiting steps of an episode without an end."""
@@ -452,12 +429,8 @@ def prepare(
     """Build the driver of an episode, for a server or for a run.
 
     Args:
-        plan: What is played, by whom.
         stream: Records its events, and knows what was spent before.
         stepper: Its environment, closed by the driver.
-        clock: Time.
-        limits: Its time and size limits.
-        ledger: Limits what models may spend.
         pace: The initial pace; the plan's if omitted.
         paused: Whether it begins paused.
         past: Where another process left it; ``None`` to begin.

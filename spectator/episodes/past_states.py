@@ -81,7 +81,6 @@ class StateFile:
         """Return the events after which a state of the record is kept, with the size of each in bytes.
 
         Args:
-            episode_id: The episode.
             version: What the states depend on; states of another version are removed.
         """
 
@@ -258,19 +257,15 @@ class PastReader(Protocol):
 
     async def kept_state(self, summary: EpisodeSummary, until: int) -> tuple[int, State]:
         """Return the journal's newest state up to event ``until``, with its number; 0 for none."""
-        ...
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> Sequence[str]:
         """Read the events with ``seq > after_seq``, in order."""
-        ...
 
 
 class PastStates:
     """Computes the state of a record after any of its events.
 
     Args:
-        records: Reads the events.
-        spacing: Events between kept states.
         file: Keeps states beyond this process; not kept if omitted.
         turn: Context in which each piece is folded; none if omitted.
     """
@@ -293,7 +288,6 @@ class PastStates:
         """Return the viewers' state after event ``seq``.
 
         Args:
-            summary: The episode.
             seq: Number of the event, 0 to ``head_seq``; 0 is before the first.
 
         Raises:

@@ -36,12 +36,9 @@ class EpisodeRequest:
     """A request for an episode.
 
     Args:
-        environment: Name of the world.
         captain: Preset for the agent's seat; ``None`` for the world's default.
         opponent: Preset for the other seats; ``None`` for the world's default.
-        pack: Evaluation pack.
         seed: 0 .. 2**53 - 1; ``None`` to draw one.
-        pace: The initial pace.
         narration: Whether speech is requested.
         options: The world's options; omitted ones take their defaults.
         on_failure: What a failed decision does to it; see ``EpisodeStarted.on_failure``.
@@ -69,21 +66,15 @@ class EpisodePlan:
     """A valid request: every name resolved, every default filled in.
 
     Args:
-        world: The world.
-        captain: Preset of the agent's seat.
         opponent: Preset of the other seats; ``None`` if there are none. Never one that mirrors.
-        pack: The evaluation pack.
         seed: The episode's seed.
-        pace: The initial pace.
         narration: Whether speech is requested.
-        options: Complete options.
         parent: What it was forked from, if it is a fork.
         on_failure: What a failed decision does to it.
         run_id: The run that it belongs to, if any.
         group_id: Its group within the run: comparable episodes of one task.
         attempt: Number of the attempt at its place in the run, from 1.
         view: Whether its view is recorded during play or derived by readers.
-        failed_decisions: What replaces a missing decision.
         waits_for_rest: Whether models' decisions wait for an endpoint that is paused after failures.
     """
 
@@ -212,7 +203,6 @@ def plan_episode(
     """Check ``request`` against the catalogue.
 
     Args:
-        request: The request.
         draw_seed: Called once if the request has no seed.
         load: Finds the world; the catalogue if omitted.
 
@@ -331,9 +321,6 @@ def complete_options(
     """Return every option of a world, including defaults; empty if one is invalid.
 
     Args:
-        options_type: The world's options model.
-        sent: The requested options.
-        usual: Defaults that replace the model's.
         pack: The evaluation pack, which fixes some of them.
         wrong: The list to which errors are appended.
     """

@@ -37,10 +37,8 @@ class SavedView:
     """The viewers' state after an event.
 
     Args:
-        epoch: Id of the view's numbering.
         seq: Number of the event in the view.
         recorded_seq: Number of the event in the record; differs from ``seq`` only for derived views.
-        state: The state.
     """
 
     epoch: str
@@ -65,9 +63,6 @@ async def newest_view(
     """Return the newest usable saved view of an episode; ``None`` if there is none.
 
     Args:
-        journal: The journal.
-        episode_id: The episode.
-        epoch: Id of the wanted numbering.
         derived: Whether the view is derived: then only one saved by this version is usable.
         until: The last recorded event that it may follow; no limit if omitted.
     """
@@ -136,8 +131,6 @@ class DerivedPages:
     """The derived part of one record's view.
 
     Args:
-        journal: The journal.
-        episode_id: The episode.
         view: The view before the first event.
         saved: The same view at a later event, if known; earlier events are derived only on demand.
         turn: Context in which each piece of the past is derived; none if omitted.
@@ -327,15 +320,12 @@ class EpisodeReader(Protocol):
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None
     ) -> Sequence[RecordedEvent]:
         """Read the events with ``seq > after_seq``, in order."""
-        ...
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> Sequence[str]:
         """Read the same events, not decoded."""
-        ...
 
     async def episode(self, episode_id: str) -> EpisodeSummary | None:
         """Return the summary of one episode."""
-        ...
 
 
 class ViewReader:
@@ -345,7 +335,6 @@ class ViewReader:
     recent views are kept in memory, of a long one only its end (:class:`DerivedPages`).
 
     Args:
-        journal: The journal.
         load: Finds worlds; the catalogue if omitted.
         kept: Maximum characters of derived events to keep.
         states: Keeps states of long records beyond this process; not kept if omitted.

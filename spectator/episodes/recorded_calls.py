@@ -27,8 +27,6 @@ async def calls_of(journal: EpisodeLog, episode_id: str, *, until: int | None = 
     Omits calls behind decisions that failed.
 
     Args:
-        journal: The journal.
-        episode_id: The episode.
         until: Read only calls behind decisions up to this turn.
 
     Raises:
@@ -47,10 +45,6 @@ async def exchanges_of(journal: EpisodeLog, episode_id: str) -> list[RecordedExc
     """Return the requests to the models of an episode with their replies, in order.
 
     Omits requests behind decisions that failed.
-
-    Args:
-        journal: The journal.
-        episode_id: The episode.
 
     Raises:
         JournalError: A call cannot be read or was changed.
@@ -71,34 +65,14 @@ async def exchanges_of(journal: EpisodeLog, episode_id: str) -> list[RecordedExc
     ]
 
 
-async def with_whole_replies(
-    journal: EpisodeLog, recorded: Sequence[RecordedEvent]
-) -> Sequence[RecordedEvent]:
-    """Return ``recorded`` with every reply in its event, even long ones, for policies that remember.
-
-    Reads the calls only if an event lacks a reply. The events' texts stay unchanged.
-
-    Args:
-        journal: The journal.
-        recorded: Events of one episode, in order, at least one.
-
-    Raises:
-        JournalError: A call cannot be read.
-    """
-    if not any(_lacking(one) for one in recorded):
-        return recorded
-    calls = await calls_of(journal, recorded[0].event.episode_id, until=recorded[-1].event.turn)
-    return [with_replies(one, calls.get(one.event.turn, ())) for one in recorded]
-
-
 async def streamed_with_whole_replies(
     journal: EpisodeLog, episode_id: str, recorded: AsyncIterator[RecordedEvent]
 ) -> AsyncGenerator[RecordedEvent, None]:
-    """Do the same for a stream of events; holds only one turn's calls at a time.
+    """Yield ``recorded`` with every reply in its event, even long ones, for policies that remember.
+
+    Holds only one turn's calls at a time. The events' texts stay unchanged.
 
     Args:
-        journal: The journal.
-        episode_id: The episode.
         recorded: Its events, in order.
 
     Raises:
@@ -168,7 +142,6 @@ async def spent_on(journal: Journal, day: date | None, *, run_id: str | None = N
     """Sum up what recorded episodes spent; reads every event of those that asked a model.
 
     Args:
-        journal: The journal.
         day: Count only spending on this day, UTC; ``None`` counts all.
         run_id: Count only episodes of this run.
 

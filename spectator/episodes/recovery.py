@@ -55,7 +55,6 @@ class Recovered:
     """The outcome of a recovery.
 
     Args:
-        playing: Ids of resumed episodes.
         interrupted: Ids of episodes ended as ``interrupted``.
         stopped: Ids of episodes ended as ``stopped``, as requested before the restart.
     """
@@ -87,11 +86,9 @@ class EpisodeClaims(Protocol):
         Returns:
             Its current summary; ``None`` if it has ended, another process has it, or no slot is free here.
         """
-        ...
 
     async def release(self, episode_id: str) -> None:
         """Release an episode for other processes."""
-        ...
 
 
 def _ignore(episode: EpisodeHandle) -> None:
@@ -106,8 +103,6 @@ class Recovery:
     :meth:`run` may run in the background. Start nothing that takes a slot until it has finished.
 
     Args:
-        journal: The journal.
-        clock: Timestamps the ends.
         supervisor: Resumes episodes; without one, all are ended.
         limit_s: Time limit for rebuilding one episode, in seconds.
         played_on: Called with each resumed episode.
@@ -236,10 +231,6 @@ class Recovery:
     async def end_stopped(self, summary: EpisodeSummary, detail: str) -> None:
         """End an episode as ``stopped`` that this process owns and that is not being played.
 
-        Args:
-            summary: Its current summary.
-            detail: Who requested it, in words.
-
         Raises:
             EpisodeDamaged: Its record is damaged; nothing is appended.
             JournalError: The end cannot be recorded now.
@@ -304,9 +295,6 @@ def interrupted(started: Event, last: Event, clock: Clock, why: str) -> Recorded
 
     Args:
         started: Its first event.
-        last: Its last event so far.
-        clock: Timestamps the end.
-        why: The reason, in words.
     """
     return _end(started, last, clock, "interrupted", why)
 
@@ -326,8 +314,6 @@ class SuspendedEpisodes:
     """Resumes suspended episodes, each for one caller at a time.
 
     Args:
-        journal: Where they are recorded.
-        supervisor: Resumes them.
         limit_s: Time limit for rebuilding one episode, in seconds.
     """
 
@@ -343,7 +329,6 @@ class SuspendedEpisodes:
         """Resume a suspended episode; returns once that is recorded.
 
         Args:
-            episode_id: The episode.
             may_play: Raises if the plan is not allowed.
 
         Raises:

@@ -52,7 +52,6 @@ class Shown:
     """The viewers' state at the end of a record.
 
     Args:
-        state: The state.
         seq: Number of the last event in the viewers' numbering.
     """
 
@@ -64,7 +63,6 @@ class Replay:
     """Replays a recorded episode, one recorded event at a time, and compares it.
 
     Args:
-        world: The episode's world.
         stepper: A new environment of it, not begun; afterwards it is where the record ends. Its calls have
             no deadline: the caller sets one for the whole replay.
         seats: Policies to replay, by actor. Scripted ones are asked again, so that their random generators
@@ -107,8 +105,6 @@ class Replay:
         """Restore the state after event ``seq`` instead of replaying up to it.
 
         Args:
-            snapshot: The state.
-            seq: Number of the event.
             fresh: Actors with new policies, whose memories are not restored.
 
         Raises:
@@ -244,12 +240,7 @@ def _as_recorded(data: Mapping[str, Any]) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Discrepancy:
-    """One difference between a record and its replay.
-
-    Args:
-        seq: The recorded event.
-        message: How they differ.
-    """
+    """One difference between a record and its replay."""
 
     seq: int
     message: str
@@ -332,7 +323,6 @@ async def verify_attachments(journal: Journal, episode_id: str) -> AsyncIterator
 
     Args:
         journal: The journal; the episode's chain of digests must be checked already.
-        episode_id: The episode.
 
     Raises:
         ConfigurationError: The extra needed to check model calls is not installed.

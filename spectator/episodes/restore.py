@@ -36,7 +36,7 @@ from spectator.errors import (
     typed_as,
 )
 from spectator.events import Event, Parent, RecordedEvent
-from spectator.journal.contract import Checkpoint, EpisodeSummary, Journal
+from spectator.journal.contract import Checkpoint, EpisodeLog, EpisodeSummary, Journal
 from spectator.journal.encoding import check_replaceable
 from spectator.steppers.local import OpenStepper, on_a_thread
 
@@ -137,8 +137,6 @@ class UnfinishedRecord:
 
     Args:
         first: The first event, ``episode.started``.
-        last: The last event.
-        recoveries: Recoveries since the last decision.
         paused: Whether play was paused.
         events: Reads the events after a sequence number, each with whole model replies.
         checkpoints: Its checkpoints, newest first.
@@ -152,7 +150,7 @@ class UnfinishedRecord:
     checkpoints: Sequence[Checkpoint] = ()
 
     @classmethod
-    def of(cls, recorded: Sequence[RecordedEvent]) -> Self:
+    def of(cls, recorded: Sequence[RecordedEvent], journal: EpisodeLog) -> Self:
         """Make one from events in memory.
 
         Args:
@@ -167,10 +165,13 @@ class UnfinishedRecord:
                 if one.seq > seq:
                     yield one
 
+        def events(seq: int) -> AsyncGenerator[RecordedEvent, None]:
+            return streamed_with_whole_replies(journal, recorded[0].episode_id, after(seq))
+
         since = _Since()
         since.take(reversed(recorded))
         first = recorded[0].event if recorded else None
-        return cls(_started(first), recorded[-1].event, since.recoveries, since.paused, after)
+        return cls(_started(first), recorded[-1].event, since.recoveries, since.paused, events)
 
     @classmethod
     async def read(cls, journal: Journal, summary: EpisodeSummary) -> Self:
@@ -254,11 +255,6 @@ class RestoredEpisode:
     """An episode restored to where another process left it.
 
     Args:
-        episode_id: Id of the episode.
-        epoch: Id of its numbering.
-        left: The end of its record.
-        plan: What is played.
-        past: The state of its policies.
         stepper: Its environment, restored to the end of the record.
         attempt: Recoveries since the last decision, including this one.
     """
@@ -289,7 +285,6 @@ async def rebuild(
         limit_s: Time limit in seconds.
         load: Finds the world; the catalogue if omitted.
         attempts: Maximum recoveries without a new decision; infinite if a person starts each of them.
-        open_stepper: Makes the environment's stepper.
 
     Raises:
         RestoreFailed: The replay diverges, or recovery failed too often.

@@ -54,7 +54,6 @@ class AgentView:
 
     Args:
         briefing: The briefing for the agent's seat.
-        observe: The form of the observations.
 
     >>> from spectator.catalog import load_world
     >>> from spectator.observations import Observation
@@ -269,7 +268,6 @@ class SingleAgent:
             episode_id: Echoed by ``state``; ``None`` makes one.
             options: The world's options; omitted ones take their defaults.
             opponent: Preset for every other seat; ``None`` for the world's default.
-            pack: Evaluation pack.
             tell: Whether :meth:`take_recorded` shall return the episode's turns.
             observe: The form of :attr:`shown`; the returned observation is always in full.
 

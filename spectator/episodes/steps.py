@@ -69,10 +69,7 @@ def checked_decision(
     """Return a decision's action as a private copy of plain JSON, and its ``decision.made`` fact.
 
     Args:
-        actor: Who decided.
-        decision: The policy's decision.
         took: Seconds it took by the episode's clock.
-        offered: The legal actions.
 
     Raises:
         PolicyError: It is not a valid decision, or its action is not plain finite JSON of a sane size.
@@ -132,9 +129,6 @@ def check_contract(stepped: Stepped, world: World, profile: Profile, *, beginnin
     """Check an answer of ``world`` in an episode with ``profile``.
 
     Args:
-        stepped: The answer.
-        world: The world and its declarations.
-        profile: The reward profile.
         beginning: Whether it is the answer to ``reset``, before anything can be rewarded.
 
     Raises:
@@ -174,9 +168,7 @@ def facts_of_step(
     """Return the facts of one decision and the world's answer.
 
     Args:
-        actor: Who decided.
         decided: The ``decision.made`` fact.
-        stepped: The world's answer.
         took: Seconds that the world took.
         refusals: Number of refused actions, by actor; a refusal is added.
     """
@@ -211,7 +203,6 @@ def finished(
         score: The sum of the agent's rewards.
         state: The world's public state at the end.
         turns: Actions taken or refused.
-        profile: The world's reward profile.
         truth: The sealed truth, as JSON text; the end contains only its digest.
 
     Raises:

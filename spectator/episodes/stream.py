@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial, partialmethod
+from functools import partial
 from typing import Any, Final
 
 from spectator.bus import Bus, Overflow, Subscription
@@ -57,9 +57,6 @@ class Recorder:
     """Records the events of one episode, retrying while the journal cannot be written.
 
     Args:
-        episode_id: Id of the episode.
-        journal: The journal.
-        clock: Time.
         patience_s: Seconds to retry a step; 0 does not retry.
     """
 
@@ -101,10 +98,8 @@ class Recorder:
         """Append ``events``, retrying within the limits.
 
         Args:
-            events: Events of one emission.
             patient: Whether to retry while the journal cannot be written.
             last: Whether they end the episode: then retries have no time limit.
-            attachments: Data recorded with them.
 
         Returns:
             Seconds that the journal could not be written; usually 0.0.
@@ -170,7 +165,6 @@ class RecordPosition:
     Args:
         head_seq: Number of the last recorded event.
         view_seq: Number of the view's last event.
-        state: The viewers' state.
     """
 
     head_seq: int = 0
@@ -189,12 +183,8 @@ class NumberedStream(ABC):
     ``embargo``. So a viewer who takes both and subscribes without an ``await`` in between misses nothing.
 
     Args:
-        episode_id: Id of the episode.
-        epoch: Id of the numbering.
         world: Provides the projection and the commentator.
         journal: Records events before anyone sees them.
-        bus: Publishes recorded events.
-        clock: Timestamps the events.
         commit: When a step counts as recorded; see ``EpisodePlan.commit``.
         patience_s: Seconds that a step waits for a journal that cannot be written; the end waits forever.
         left: Where another process left the episode; the beginning if omitted.
@@ -320,7 +310,6 @@ class EpisodeStream(NumberedStream):
         fails. If recording had to wait for the journal, a warning event follows.
 
         Args:
-            steps: Each turn with its facts.
             patient: Whether to wait for a journal that cannot be written.
             attachments: Data recorded in the same commit and never published.
 
@@ -345,9 +334,6 @@ class EpisodeStream(NumberedStream):
                     self.give_up_waiting(for_good=True)
                 raise
         return self._recorder.characters
-
-    begin = partialmethod(emit_steps, patient=False)
-    """Records the opening, without waiting for a journal that cannot be written."""
 
     async def _emit(
         self, facts: Sequence[tuple[int, Fact]], patient: bool, attachments: Attachments | None

@@ -48,9 +48,6 @@ class Supervisor:
     """Runs episodes, at most ``slots`` at once.
 
     Args:
-        journal: Records their events.
-        bus: Publishes their events.
-        clock: Time.
         tasks: The task group that plays them; belongs to the caller.
         slots: Maximum number of running episodes, at least 1.
         limits: Time and size limits of an episode.
@@ -155,7 +152,6 @@ class Supervisor:
         """Plan the episode that :meth:`start` would play for ``request``; may import a world.
 
         Args:
-            request: The request.
             load: Finds the world; the supervisor's ``load`` if omitted.
 
         Raises:
@@ -197,7 +193,6 @@ class Supervisor:
         """Fork an episode with other captains; returns once the fork's past is recorded.
 
         Args:
-            request: The fork request.
             plan: The result of :func:`plan_fork` for ``request``; computed if omitted.
 
         Raises:
@@ -260,7 +255,6 @@ class Supervisor:
         It holds no slot and cannot be controlled here.
 
         Args:
-            plan: What is played.
             episode_id: See :meth:`new_id`.
 
         Returns:
@@ -309,9 +303,6 @@ class Supervisor:
         """Make the stream of an episode; for a fork, the caller emits the parent's past first.
 
         Args:
-            episode_id: Id of the episode.
-            epoch: Id of its numbering.
-            plan: What is played.
             left: Where another process left it; ``None`` to begin.
             embargo: The result of :meth:`_embargo_left` if another process left it.
         """
@@ -349,8 +340,6 @@ class Supervisor:
         """Make the handle of an episode that is played here.
 
         Args:
-            plan: What is played, by whom.
-            stream: Records its events.
             stepper: Its environment, closed by its driver.
             past: Where another process or a parent left it; ``None`` to begin.
             left: Its last ``state["episode"]`` in another process; ``None`` if it begins here.

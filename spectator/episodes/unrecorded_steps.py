@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import islice
 
-from spectator.clock import Clock, Timestamps
+from spectator.clock import Clock, timestamp
 from spectator.episodes.stream import TurnFacts
 from spectator.errors import EnvironmentFault
 from spectator.events import CALLS_BEHIND, Event, EventEncoder, Fact, RecordedEvent, encode_json
@@ -19,9 +19,7 @@ class EncodedStep:
     """The events of one turn, encoded.
 
     Args:
-        turn: Number of the turn.
         events: Its events, numbered as if nothing else were recorded before them.
-        characters: Total length of their texts.
         ends: Whether the last of them is the end.
         decisions: Number of events that may have model calls behind them.
         asked: The facts with model usage among them.
@@ -43,9 +41,6 @@ class UnrecordedSteps:
     """The encoded but unrecorded steps of one episode.
 
     Args:
-        episode_id: Id of the episode.
-        epoch: Id of the numbering.
-        clock: Timestamps the events.
         recorded_seq: Number of the last recorded event.
     """
 
@@ -61,7 +56,7 @@ class UnrecordedSteps:
         self.characters = 0
         """Total length of the waiting texts."""
         self._taken_seq = recorded_seq  # number of the last waiting event
-        self._stamp = Timestamps(clock)
+        self._clock = clock
         self._encoder = EventEncoder(episode_id, epoch)
         self._episode_id, self._epoch = episode_id, epoch
 
@@ -69,15 +64,13 @@ class UnrecordedSteps:
         """Encode ``facts`` as a step, without adding it.
 
         Args:
-            turn: Its turn.
-            facts: At least one fact.
             after_seq: Number of the preceding event; by default the last waiting event.
 
         Raises:
             EnvironmentFault: A fact is not plain finite JSON.
         """
         seq = self._taken_seq if after_seq is None else after_seq
-        at, encode = self._stamp(), self._encoder.encode
+        at, encode = timestamp(self._clock.now()), self._encoder.encode
         events: list[RecordedEvent] = []
         asked: Sequence[Fact] = ()  # other facts are dropped to save memory, as many steps may wait
         decisions = characters = 0

@@ -45,7 +45,6 @@ def with_patch(state: State, event: Event, world: Projection) -> Event:
     Args:
         state: The viewers' state before; ``{}`` before the first event.
         event: The next event; its own patch is ignored.
-        world: The world's projection.
     """
     core = _core_patch(state, event)
     own = world(apply_patch(state, core) if core else state, event)
@@ -61,9 +60,6 @@ class ViewFold:
     Live streams and readers of derived records both use it, so both produce the same bytes.
 
     Args:
-        projection: The world's projection.
-        commentator: The world's commentator.
-        state: The viewers' state before.
         seq: Number of the viewers' last event.
     """
 
@@ -111,8 +107,6 @@ def folded_on(texts: Sequence[str], state: State, episode_id: str) -> State:
 
     Args:
         texts: The recorded texts of the events, in order.
-        state: The viewers' state before.
-        episode_id: Id of the episode.
 
     Raises:
         EpisodeDamaged: An event cannot be read.
@@ -282,7 +276,6 @@ class DerivedView:
 
     Args:
         world: Provides projection and commentator; ``None`` shows only the part common to all worlds.
-        epoch: Id of the view's numbering.
         state: The viewers' state after ``recorded_seq``.
         seq: Number of the view's last event then.
         recorded_seq: Number of the last recorded event taken.

@@ -30,11 +30,9 @@ class ExportProgress(Protocol):
 
     def events(self, number: int) -> None:
         """Count ``number`` more events as read."""
-        ...
 
     def episode(self, summary: EpisodeSummary) -> None:
         """Note that all recorded events of an episode were written."""
-        ...
 
 
 class NoProgress:
@@ -52,11 +50,8 @@ class ExportSource:
     """A request for an export.
 
     Args:
-        journal: Where the episodes are recorded.
-        chosen: The episodes.
         as_recorded: Write events as recorded instead of as viewers see them.
         after_seq: Omit events up to this one.
-        advantages: State advantages of groups.
         min_own_share: Omit episodes of which a fallback decided more than the rest of this share.
         rule: What is known of groups; by default their size is the number of members that were begun.
         notes: File of notes whose labels make the preferences; ``None`` uses rewards.

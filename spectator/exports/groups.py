@@ -122,7 +122,6 @@ async def rows_of_group(
     ``rewards``; the others are counted, by failure, and have no reward of 0.
 
     Args:
-        journal: Where the episodes are.
         attempts: All attempts at all members; forks are not members.
         rule: What is known of the group.
         advantages: Whether to state ``(reward - mean) / (sample standard deviation + 1e-4)`` of each.

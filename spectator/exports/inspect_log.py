@@ -38,16 +38,10 @@ class InspectLog:
     """The head of a log, collected while its samples are written.
 
     Args:
-        samples: How many there are.
         rewards: The rewards of those that have one.
         own: How far models decided all samples themselves.
         models: The models that answered, by their own account.
-        usage: Tokens by model.
-        environments: Worlds, with their titles.
         began: When the first episode began, RFC 3339.
-        ended: When the last one ended.
-        runs: Names of the runs.
-        ids: The episodes.
     """
 
     samples: int = 0

@@ -97,7 +97,6 @@ async def pairs_of(
     with the lowest. Decisions of a fallback and episodes without a verdict are excluded.
 
     Args:
-        journal: The journal.
         compared: Members of one group and their forks, or an episode and its forks.
         least_margin: Omit pairs whose mean rewards do not differ by more than this; at least 0.
         verdicts: Replaces all rewards: a decision has the verdict of its turn, else of its episode, else it
@@ -222,7 +221,6 @@ def action_message(decision: OutlinedDecision, *, in_calls: bool) -> ChatMessage
     """Convert an action to the form of a model's reply.
 
     Args:
-        decision: Whose action.
         in_calls: As a tool call; otherwise as JSON text.
     """
     tool, arguments = _tool_of(decision)

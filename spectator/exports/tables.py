@@ -32,7 +32,6 @@ class ParquetFile:
     """Writes rows of one schema; as a context manager it leaves a whole file or none.
 
     Args:
-        path: The file.
         columns: Name and Arrow type of every column, in order; ``list<TYPE>`` for lists.
         name: Key of the file's metadata that says which table it is.
 
@@ -94,7 +93,6 @@ class RowFile(ParquetFile):
     """Writes rows of plain JSON, one at a time; in some columns the value is written as JSON text.
 
     Args:
-        path: The file.
         columns: Name and Arrow type of every column, in order.
         as_json: Columns of type ``string`` whose values are encoded as JSON.
         name: Key of the file's metadata that says which table it is.
@@ -193,9 +191,6 @@ CORE: Final = ("decision.made", *OUTCOMES)
 
 class Table(ParquetFile):
     """Writes the events of episodes into one Parquet file, which is there once all of them are.
-
-    Args:
-        path: The file.
 
     Raises:
         ConfigurationError: pyarrow is not installed.
@@ -327,10 +322,6 @@ CALL_JSON_COLUMNS: Final = (
 
 def row_of_call(outline: EpisodeOutline, recorded: RecordedCall) -> dict[str, Any]:
     """One call as plain JSON.
-
-    Args:
-        outline: Its episode.
-        recorded: The call.
 
     Returns:
         ``mask`` has a number for each token of prompt and answer: 1 where the model wrote it and it may be

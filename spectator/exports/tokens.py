@@ -64,7 +64,6 @@ class TokenRow:
     """A sequence to train on; all lists have the same length.
 
     Args:
-        token_ids: The tokens.
         loss_mask: 1 for tokens of the model to train on, else 0.
         logprobs: Log probability of each token to train on; ``None`` for others or if unknown.
         weight_versions: Version of the weights that sampled the token; ``None`` for context.

@@ -23,7 +23,6 @@ class Transcript:
     Args:
         messages: All messages, oldest first; empty if no model decided.
         asked: Number of messages before the first answer.
-        tools: Every offered tool.
         answers: For each answer of a model, its index among the messages and the number of its decision.
         model: The model, as the endpoint reports it.
     """

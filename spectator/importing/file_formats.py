@@ -12,7 +12,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from spectator.errors import ConfigurationError
-from spectator.importing import inspect_logs, nemo_gym, own_exports, sessions, step_rows, trl, verifiers
+from spectator.importing import (
+    collector_files,
+    inspect_logs,
+    nemo_gym,
+    own_exports,
+    pooled_steps,
+    sessions,
+    trl,
+    verifiers,
+)
 from spectator.importing.file_rows import BOM, Entries, SkippedEntry, Source, is_table, rows, table_rows
 
 DETECTION_LINES: Final = 20
@@ -68,15 +77,15 @@ FORMATS: Final = (
         ("episode_id", "messages", "tool_trace", "reward"),
     ),
     FileFormat(
-        step_rows.COLLECTOR,
-        step_rows.is_collected,
-        step_rows.read_collected,
+        collector_files.COLLECTOR,
+        collector_files.is_collected,
+        collector_files.read_collected,
         ("seed", "steps", "total_reward"),
     ),
     FileFormat(
-        step_rows.STEPS,
-        step_rows.is_step,
-        step_rows.read_steps,
+        pooled_steps.STEPS,
+        pooled_steps.is_step,
+        pooled_steps.read_steps,
         ("session_id", "step_id", "messages", "response"),
     ),
     FileFormat(

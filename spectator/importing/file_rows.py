@@ -49,9 +49,7 @@ class Source:
     """A file to import.
 
     Args:
-        path: Its path.
         rewards: The reward columns, for formats that do not define them.
-        done: Bytes read so far.
     """
 
     path: Path
@@ -70,7 +68,6 @@ class FileRow:
 
     Args:
         number: Number of the row, from 1.
-        value: The object in the row.
         start: Byte of the file at which its line begins.
     """
 

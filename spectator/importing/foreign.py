@@ -33,13 +33,9 @@ class ForeignTurn:
         reply: The answer as an assistant message.
         fresh_prompt: Whether ``asked`` is a whole prompt that does not continue from the previous answer.
         reward: Reward of the answer, if known.
-        prompt_token_ids: Ids of the prompt's tokens.
         token_ids: Ids of the answer's tokens, shape ``(n,)``.
         logprobs: Their log probabilities in nats, shape ``(n,)``.
         usage: ``tokens_in`` and ``tokens_out``, if counted.
-        model: The model that answered.
-        finish_reason: Why the answer ended.
-        at: Time of the answer.
         latency_s: Duration of the request, seconds.
         weight_version: Version of the weights that answered.
     """
@@ -65,20 +61,13 @@ class ForeignEpisode:
 
     Args:
         key: Identity of the episode as JSON: its own ids or a digest of its content, never its line number.
-        environment: Name of the environment.
         turns: The answers, in order.
-        after: Messages after the last answer.
         agent: The model or agent; empty if unknown.
-        title: Display name of the environment.
         group: Name of the group of episodes with the same prompt.
         seed: The seed.
         reward: Reward of the episode; ``None`` if unknown, which is not 0.
-        rubric: Named parts of the reward.
         error: Error that ended the episode without a score.
-        cut: Why it was cut short.
         ended: Whether it ended.
-        result: The result, as text.
-        began: When it began.
         tools: The offered tools, in the form of chat completions.
         notes: What is not shown, one sentence each.
         order_ms: Sort key of episodes without a time, 0 .. 2**48 - 1.

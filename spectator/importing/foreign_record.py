@@ -122,12 +122,7 @@ LEGAL: Final = 32
 
 
 class ForeignRecord:
-    """Builds the events of one episode, with their patches, and its model calls.
-
-    Args:
-        episode_id: Id of the episode.
-        at: When it begins.
-    """
+    """Builds the events of one episode, with their patches, and its model calls."""
 
     def __init__(self, episode_id: str, at: datetime) -> None:
         self.events: list[RecordedEvent] = []

@@ -65,7 +65,6 @@ def build(episode: ForeignEpisode, run_id: str | None, known_at: datetime) -> Bu
 
     Args:
         episode: The episode, as read from its file.
-        run_id: The run that shows it.
         known_at: Time of the file, for episodes without a time.
     """
     episode_id = imported_id(episode)
@@ -152,7 +151,6 @@ class ImportReport:
     """Result of an import.
 
     Args:
-        imported: Number of imported episodes.
         known: Number of episodes that were already imported.
         skipped: Number of entries that could not be imported.
         messages: Messages about the first skipped entries.

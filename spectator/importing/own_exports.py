@@ -52,7 +52,6 @@ class EventBatch:
 
     Args:
         line: Line of the first event.
-        events: The events.
     """
 
     line: int

@@ -239,7 +239,6 @@ def _result(row: FileRow, beside: str) -> ForeignEpisode:
     """Return the episode of a row of ``results.jsonl``.
 
     Args:
-        row: The row.
         beside: The environment, if the row does not name one.
     """
     value = row.value

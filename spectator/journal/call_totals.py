@@ -24,7 +24,6 @@ class CallTotals:
         tokens_out: Tokens of all replies; ``None`` if unknown.
         estimated: Whether some of these tokens were estimated.
         cost: Cost in US dollars; ``None`` without prices.
-        replies: Replies received.
         cut_replies: Replies that ended at the token limit.
         logprob_sum: Sum of the known log probabilities of the sampled tokens, in nats.
         logprob_tokens: How many of them are known.
@@ -61,7 +60,6 @@ class CallTotals:
         """Add a decision.
 
         Args:
-            stated: Data of its event.
             rows: The rows of the calls behind it.
         """
         tokens: list[tuple[int | None, int | None]] = []

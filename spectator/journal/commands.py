@@ -114,8 +114,6 @@ class Command:
 
     Args:
         id: Id of the command; giving it again has no effect.
-        episode_id: The episode.
-        name: What to do.
         body: Arguments, as JSON.
     """
 
@@ -146,7 +144,6 @@ class Commands:
     """The commands in one journal on a database server.
 
     Args:
-        journal: The journal.
         name: Name of this process as an owner of leases.
     """
 
@@ -283,7 +280,6 @@ class Commands:
         """Return a secret shared by all processes: that of the first one.
 
         Args:
-            name: Name of the secret.
             own: The secret to store if this process is the first.
 
         Raises:

@@ -102,9 +102,6 @@ class Link:
     """The row of an event, not decoded.
 
     Args:
-        episode_id: The row's episode.
-        seq: The row's number.
-        text: The stored text.
         digest: The stored digest, 32 bytes; ``None`` if there is none.
     """
 
@@ -119,7 +116,6 @@ class Break:
     """A place where a chain is broken.
 
     Args:
-        seq: Number of the event.
         message: What is wrong with it, for people.
     """
 
@@ -186,28 +182,20 @@ class EpisodeSummary:
     """An entry of the episode index, derived from the episode's events.
 
     Args:
-        episode_id: Its id.
-        epoch: Id of its numbering.
-        environment: Name of its world.
         title: The world's name for people.
-        captain: Preset in the agent's seat.
         captain_label: The preset's name for people.
         opponent: Preset in the other seats; empty if there are none.
-        pack: Evaluation pack.
         seed: Its seed.
         started_at: RFC 3339.
         ended_at: RFC 3339; ``None`` while it has not ended.
-        reason: Why it ended.
         score: The sum of the agent's rewards if it finished; in [0, 1] in most worlds.
         result: The world's result in words if it finished.
         turns: Turns taken, once it has ended.
-        head_seq: Number of its last event.
         detail: What went wrong, if anything, once it has ended.
         digest: The chain's digest up to its last event, 64 hexadecimal digits; ``None`` while some of its
             events are withheld from viewers.
         parent: Id of the episode that it was forked from, if any.
         run_id: The run that it belongs to, if any.
-        group_id: Its group within the run.
         attempt: Number of the attempt at its place in the run, from 1.
     """
 
@@ -280,13 +268,7 @@ class EpisodeFilter:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """The saved state of an episode after one of its events; opaque to the journal.
-
-    Args:
-        episode_id: The episode.
-        seq: Number of the event.
-        body: The saved state.
-    """
+    """The saved state of an episode after one of its events; opaque to the journal."""
 
     episode_id: str
     seq: int
@@ -313,7 +295,6 @@ class EpisodeLog(Protocol):
             JournalUnavailable: The record cannot be written now; a later retry may help.
             JournalError: The record could not be written.
         """
-        ...
 
     async def read(
         self, episode_id: str, *, after_seq: int = 0, limit: int | None = None, checked: bool = True
@@ -321,7 +302,6 @@ class EpisodeLog(Protocol):
         """Read the events with ``seq > after_seq``, in order, in their recorded encoding.
 
         Args:
-            episode_id: The episode.
             after_seq: Read only later events.
             limit: Maximum number of events.
             checked: Whether to check them against the chain; not needed if they are replayed.
@@ -329,7 +309,6 @@ class EpisodeLog(Protocol):
         Raises:
             EpisodeDamaged: An event is missing or was changed.
         """
-        ...
 
     def calls(self, episode_id: str) -> AsyncIterator[RecordedCall]:
         """Yield an episode's model calls, in order, each with its whole prompt and reply.
@@ -339,7 +318,6 @@ class EpisodeLog(Protocol):
         Raises:
             JournalError: A call cannot be read or was changed.
         """
-        ...
 
 
 class Journal(EpisodeLog, Protocol):
@@ -347,11 +325,9 @@ class Journal(EpisodeLog, Protocol):
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> list[str]:
         """Read the same events as :meth:`read`, not decoded: a hundredth of the work."""
-        ...
 
     def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
         """Yield the same events, read in batches, for long episodes."""
-        ...
 
     async def truth(self, episode_id: str) -> str | None:
         """Return the sealed truth of an ended episode as JSON text; ``None`` if it has none.
@@ -361,19 +337,15 @@ class Journal(EpisodeLog, Protocol):
             TruthSealed: It has not ended.
             JournalError: It cannot be read.
         """
-        ...
 
     def links(self, episode_id: str) -> AsyncIterator[Sequence[Link]]:
         """Yield batches of an episode's rows, not decoded or checked."""
-        ...
 
     async def episode(self, episode_id: str) -> EpisodeSummary | None:
         """Return the summary of one episode; ``None`` if there is no such episode."""
-        ...
 
     async def episodes(self, wanted: EpisodeFilter) -> list[EpisodeSummary]:
         """List summaries, newest first."""
-        ...
 
     async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Save a checkpoint; it is not part of the record.
@@ -383,7 +355,6 @@ class Journal(EpisodeLog, Protocol):
         Raises:
             JournalError: It could not be saved; the record is unaffected.
         """
-        ...
 
     async def checkpoints(self, episode_id: str) -> list[Checkpoint]:
         """Return an episode's checkpoints that match its record, newest first.
@@ -391,7 +362,6 @@ class Journal(EpisodeLog, Protocol):
         Raises:
             JournalError: They cannot be read.
         """
-        ...
 
     def begin_staging(self, episode_id: str) -> None:
         """Hide a new episode from readers until :meth:`end_staging`.
@@ -399,11 +369,9 @@ class Journal(EpisodeLog, Protocol):
         Appended events are written, but not listed as an episode. After a crash they are removed like the
         rest of an interrupted removal.
         """
-        ...
 
     def end_staging(self, episode_id: str) -> None:
         """Make the next :meth:`append` to an episode publish it with all its staged events."""
-        ...
 
     async def unstage(self, episode_id: str) -> None:
         """Remove an episode's staged events; does nothing if it is not staged.
@@ -411,20 +379,17 @@ class Journal(EpisodeLog, Protocol):
         Raises:
             JournalError: They could not all be removed.
         """
-        ...
 
     async def last_within(self, episode_id: str, characters: int, *, until: int) -> int:
         """Return the last event up to which a record has at most ``characters``; 0 if there is none.
 
         Args:
-            episode_id: The episode.
             characters: Maximum total length of the recorded texts.
             until: Maximum number to return.
 
         Raises:
             JournalError: It cannot be read.
         """
-        ...
 
     async def check(self) -> None:
         """Check that the journal can be written and read now.
@@ -432,11 +397,9 @@ class Journal(EpisodeLog, Protocol):
         Raises:
             JournalError: It cannot.
         """
-        ...
 
     async def aclose(self) -> None:
         """Commit all waiting appends and close the journal."""
-        ...
 
 
 async def every_episode(journal: Journal, wanted: EpisodeFilter) -> list[EpisodeSummary]:

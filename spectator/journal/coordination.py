@@ -74,8 +74,6 @@ class Lease:
 
     Args:
         fence: Its number, greater than that of every earlier lease.
-        episode_id: The episode.
-        owner: The process that holds it.
         expires_ms: When its owner should have renewed it, Unix time in milliseconds. For display only: a
             lease ends when its row is deleted.
     """
@@ -108,7 +106,6 @@ class Transactor(Protocol):
 
     async def transact(self, work: Any) -> Any:
         """Do ``work`` in one transaction."""
-        ...
 
 
 def held(connection: Connection) -> list[Lease]:
@@ -248,8 +245,6 @@ class Reservations:
         """Reserve a part of today's cap.
 
         Args:
-            what: Name of the cap.
-            cap: What all processes may use.
             amount: The requested amount; less is reserved if less is left.
             overdrawn: What this process used beyond its reservations; always counted.
 
@@ -282,7 +277,6 @@ class Reservations:
         """Count a start if the limits allow it.
 
         Args:
-            what: What starts.
             whose: A digest of who starts it.
             of_one: Limit for each starter.
             of_all: Limit for all together.
@@ -374,11 +368,7 @@ class FleetRow:
 
 
 class FleetRuns:
-    """The runs in one journal that several processes write.
-
-    Args:
-        journal: The journal.
-    """
+    """The runs in one journal that several processes write."""
 
     def __init__(self, journal: Transactor) -> None:
         self._journal = journal
@@ -413,7 +403,6 @@ class RunReservations:
 
     Args:
         journal: The journal, written by several processes.
-        name: The run.
     """
 
     def __init__(self, journal: Transactor, name: str) -> None:

@@ -220,7 +220,6 @@ def open_database(
     """Open the database at ``url``; creates a writable one if there is none.
 
     Args:
-        url: SQLAlchemy URL.
         writable: Whether this process appends.
         synchronous: Whether a commit of an embedded journal waits for the disk.
         shared_as: Unique name of this process if other processes of this machine write the same embedded
@@ -466,7 +465,6 @@ def set_aside(url: str, now: datetime) -> Path | None:
     """Rename the files of a damaged embedded journal.
 
     Args:
-        url: The journal's URL.
         now: The time for the new name.
 
     Returns:

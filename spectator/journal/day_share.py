@@ -35,15 +35,12 @@ class ReservationStore(Protocol):
 
     async def open_day(self, used: Mapping[str, float]) -> None:
         """Initialize today's usage if nothing is reserved yet."""
-        ...
 
     async def reserve(self, what: str, *, cap: float, amount: float, overdrawn: float = 0.0) -> Reserved:
         """Reserve a part of today's cap."""
-        ...
 
     async def settle(self, what: str, day: date, unused: float) -> None:
         """Return the unused part."""
-        ...
 
 
 class DayShare:
@@ -55,7 +52,6 @@ class DayShare:
     Args:
         what: Name of the cap, the same in all processes.
         cap: What all processes may use per day, greater than 0.
-        reservations: Where it is reserved.
         clock: Measures the rest of the day.
         parts: Parts of the cap; see :data:`PARTS`.
     """

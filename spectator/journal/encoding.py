@@ -21,7 +21,6 @@ from typing import Any, Final, TextIO
 
 from spectator.errors import ConfigurationError
 from spectator.events import encode_json
-from spectator.json_values import encode_ascii_texts
 from spectator.text import encodable
 
 
@@ -71,9 +70,6 @@ def json_bytes(value: Mapping[str, Any]) -> bytes:
         TypeError: A value is not JSON.
         ValueError: A number is not finite.
     """
-    usual = encode_ascii_texts(value)
-    if usual is not None:
-        return usual
     try:
         return encode_json(value).encode()
     except UnicodeEncodeError:
@@ -170,7 +166,6 @@ class BadLine:
 
     Args:
         number: Number of the line, from 1.
-        reason: What is wrong with it.
     """
 
     number: int
@@ -228,16 +223,6 @@ def atomic_file(path: Path) -> Iterator[TextIO]:
     finally:
         with contextlib.suppress(FileNotFoundError):
             beside.unlink()
-
-
-def write_jsonl(rows: Iterable[Mapping[str, Any]], path: Path) -> int:
-    """Write ``rows``, one per line, and return their number; see :func:`atomic_file`."""
-    written = 0
-    with atomic_file(path) as file:
-        for row in rows:
-            file.write(json_line(row) + "\n")
-            written += 1
-    return written
 
 
 def read_jsonl(path: Path) -> Iterator[dict[str, Any] | BadLine]:

@@ -34,7 +34,6 @@ from spectator.events import Event, encode_json
 from spectator.journal.contract import truth_digest
 from spectator.journal.encoding import Blob, compressed, json_bytes, pack_integers, pack_reals
 from spectator.journal.schema import calls, episodes, events, messages, truths
-from spectator.json_values import PlainObject
 from spectator.llm.chat import common_frozen
 from spectator.model_calls import ModelCall
 from spectator.text import common_length
@@ -100,8 +99,6 @@ class Prompt(NamedTuple):
     Args:
         messages: The messages; the next prompt usually contains the same objects.
         refs: Their digests, 32 bytes each.
-        tools: The tools.
-        tool_refs: The tools' digests.
         tokens: Ids of the tokens of prompt and reply; empty if unknown.
     """
 
@@ -181,8 +178,6 @@ class CallRows:
             "about": call.about,
             "measured": call.measured,
         }
-        if type(call.about) is PlainObject and type(call.measured) is PlainObject:
-            beside = PlainObject(beside)
         tokens = before.tokens if prompt is None else prompt + (call.token_ids or NO_TOKENS)
         nullable: tuple[Blob | None, ...] = (
             None if call.token_ids is None else Blob(pack_integers(call.token_ids)),
@@ -246,7 +241,6 @@ class Rows:
 
     Args:
         events: Events, in order.
-        started: Rows of episodes that begin.
         ended: Updates of the rows of episodes that end.
         calls: Calls, with their messages and tools.
         truths: Compressed sealed truths, each with its episode id.
@@ -270,11 +264,7 @@ class Rows:
 
 
 class Insertion:
-    """Adds rows to an embedded journal; compiled once, at less than half the cost of SQLAlchemy's execution.
-
-    Args:
-        dialect: The database's dialect.
-    """
+    """Adds rows to an embedded journal; compiled once, at less than half the cost of SQLAlchemy."""
 
     def __init__(self, dialect: Dialect) -> None:
         whose: Any = bindparam("episode")
@@ -320,8 +310,6 @@ class _Statement:
     """A compiled statement with at least two values, and the order in which the driver takes them.
 
     Args:
-        statement: The statement.
-        dialect: The database's dialect.
         columns: The columns that an insertion sets.
     """
 

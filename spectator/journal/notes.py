@@ -42,8 +42,6 @@ class Note:
     """A note on an episode or on one of its decisions.
 
     Args:
-        note_id: Its id.
-        episode_id: The episode.
         turn: The decision's turn; ``None`` for the whole episode.
         label: A word such as ``good`` or ``bad``; empty for none.
         text: Untrusted text; show it only as plain text.

@@ -28,7 +28,6 @@ async def retried(
 
     Args:
         work: Reads or writes the journal.
-        clock: Measures and waits.
         limit_s: Asked after each failure for how many seconds ``work`` may fail; 0 gives up at once.
         waiting: Called before each pause with the error and the number of earlier failures.
         pause: Waits for some seconds, or less if that is no longer needed; the clock's if omitted.

@@ -56,7 +56,6 @@ class OwnCount:
         """Count a decision, made or failed.
 
         Args:
-            source: Who made it.
             exchanges: The questions to a model behind it.
         """
         own = source != "fallback"
@@ -88,13 +87,9 @@ class OutlinedDecision:
     """A decision without its texts.
 
     Args:
-        seq: Number of its event.
-        turn: Its turn.
-        actor: Who had to decide.
         inherited: Whether a fork copied it from its parent.
         source: Who made it, as in the events.
         action: The action sent to the world.
-        reasoning: The stated reasoning.
         legal: Names of the legal actions, if recorded.
         failure_class: Why a fallback decided; ``None`` if the captain did.
         requests: Fingerprint of each request to a model behind it, in order.
@@ -140,7 +135,6 @@ class EpisodeOutline:
     """A recorded episode without its texts.
 
     Args:
-        summary: Its index entry.
         started: Data of ``episode.started``.
         ended: Data of ``episode.ended``; ``None`` before.
         decisions: Every decision by the number of its event, in order.

@@ -96,7 +96,6 @@ class FlightLimit:
     """How many episodes of a run may be played at once by all processes together.
 
     Args:
-        run: The run.
         most: Maximum number; 0 means no limit.
     """
 
@@ -114,7 +113,6 @@ def lease_remaining(
     """Take the leases of the first ``limit`` free, unended episodes.
 
     Args:
-        connection: A connection within a transaction.
         owner: Name of the new owner, and the expiry that readers show.
         episode_ids: The remaining episodes, in order of preference.
         limit: Maximum number of leases.
@@ -287,13 +285,7 @@ class HeldLeases:
 
 
 class CommitLeases:
-    """Checks the leases of the episodes of one commit, within its transaction.
-
-    Args:
-        fences: The leases of this process.
-        connection: A connection within the transaction.
-        wanted: The episodes.
-    """
+    """Checks the leases of the episodes of one commit, within its transaction."""
 
     def __init__(self, fences: HeldLeases, connection: Connection, wanted: Iterable[str]) -> None:
         self._fences = fences
@@ -306,9 +298,6 @@ class CommitLeases:
 
     def prove(self, episode_id: str) -> bool:
         """Check that the lease of an episode is held; take it if this process never had one.
-
-        Args:
-            episode_id: The episode.
 
         Returns:
             Whether the lease is new here, so that others may have recorded the episode before.
@@ -340,12 +329,7 @@ class CommitLeases:
 
 
 class Ownership:
-    """The leases of this process, and the state of other processes that write the same journal.
-
-    Args:
-        journal: The journal.
-        fences: The leases of this process.
-    """
+    """The leases of this process, and the state of other processes that write the same journal."""
 
     def __init__(self, journal: Transactor, fences: HeldLeases) -> None:
         self.name = fences.name

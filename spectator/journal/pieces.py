@@ -37,7 +37,6 @@ class PieceRequest:
     """A request for a piece.
 
     Args:
-        episode_id: The episode.
         after_seq: Read only later events.
         limit: Maximum number of events.
         crc: CRC-32 of all previous pieces, to compress the piece; ``None`` for plain text.
@@ -55,7 +54,6 @@ class Piece:
 
     Args:
         body: Its lines, or a part of a deflate stream.
-        events: Number of lines.
         size: Size of the lines in bytes.
         crc: CRC-32 of everything up to its end; 0 for plain text.
     """

@@ -131,7 +131,6 @@ def check_server(connection: Connection, where: str) -> None:
     """Check that the server can store a journal.
 
     Args:
-        connection: A connection to it.
         where: Its URL, for people.
 
     Raises:
@@ -212,11 +211,7 @@ async def _connect(url: str) -> AsyncConnection[Any]:
 
 
 class NoticeSender:
-    """Sends notices on one connection, opened on first use; works behind a pooler.
-
-    Args:
-        url: URL of the database.
-    """
+    """Sends notices on one connection, opened on first use; works behind a pooler."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -260,10 +255,8 @@ class NoticeListener:
 
     Args:
         url: URL of the database, without such a pooler in between.
-        channel: The channel.
         take: Called with every notice; must not block.
         sender: Sends the listener's notice to itself.
-        clock: Time.
         instead: What happens without notices, for people.
         changed: Called with whether notices arrive, whenever that changes; must not block.
     """
@@ -356,8 +349,6 @@ class CommitNotices:
     """Sends the ids of recorded episodes after their commits; a lost notice only delays a reader.
 
     Args:
-        sender: Sends the notices.
-        clock: Time.
         fleet: Whether they are a fleet's episodes.
     """
 

@@ -120,9 +120,6 @@ class CallReader:
     """Reads the calls of one episode in order, in batches.
 
     It keeps each actor's last prompt, because the next one is stored as the difference from it.
-
-    Args:
-        episode_id: The episode.
     """
 
     def __init__(self, episode_id: str) -> None:
@@ -431,8 +428,6 @@ class EpisodeNews:
     """An episode with something new.
 
     Args:
-        row: Its index row, by column.
-        head_seq: Number of its last event.
         head: The beginning of that event, or all of it if it is the end.
     """
 
@@ -475,7 +470,6 @@ def news(connection: Connection, mark: int | None, run_id: str | None = None) ->
     order are not missed.
 
     Args:
-        connection: A connection to the journal.
         mark: Mark of the previous :class:`News`.
         run_id: Only episodes of this run.
     """

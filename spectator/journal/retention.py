@@ -72,9 +72,7 @@ class Surplus:
     """An episode to be pruned.
 
     Args:
-        episode_id: Its id.
         ended_at: When it ended, RFC 3339.
-        events: Number of its events.
         bytes: Approximate size.
         why: The exceeded limit: ``age``, ``count`` or ``size``.
     """
@@ -93,7 +91,6 @@ class Figures:
     Args:
         episodes: Number of episodes, including unended ones.
         bytes: Size on the disk, without the write-ahead log.
-        free_bytes: Unused part of it.
     """
 
     episodes: int

@@ -276,7 +276,6 @@ class SqlJournal:
         """Return what is new since ``mark``; everything without one.
 
         Args:
-            mark: Mark of the previous news.
             run_id: Only episodes of this run.
 
         Raises:

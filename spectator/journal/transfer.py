@@ -121,8 +121,6 @@ class MigratedEpisode:
     """The result of copying an episode.
 
     Args:
-        episode_id: Its id.
-        events: Number of its events.
         digest: The chain's digest up to its last event, 64 hexadecimal digits.
         was_there: Whether it had been copied before and was only checked.
     """
@@ -138,7 +136,6 @@ class JournalMigration:
 
     Args:
         source: An SQLite journal, locked by this process.
-        target: A journal in PostgreSQL.
     """
 
     def __init__(self, source: Database, target: Database) -> None:
@@ -225,7 +222,6 @@ def moving(source_url: str, target_url: str) -> Iterator[JournalMigration]:
     """Open two journals for a copy; locks the source against other writers.
 
     Args:
-        source_url: URL of an SQLite journal.
         target_url: URL of a PostgreSQL database; missing tables are created.
 
     Raises:

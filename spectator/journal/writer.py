@@ -116,9 +116,6 @@ class Writer:
     """Writes events on its own thread, many appends per commit.
 
     An append that cannot be written fails alone; the others of its commit are written.
-
-    Args:
-        database: The database.
     """
 
     def __init__(self, database: Database) -> None:
@@ -153,8 +150,6 @@ class Writer:
         """Record ``events`` of one episode and their attachments, all or none.
 
         Args:
-            events: At least one event.
-            attachments: Their attachments.
             staged: Whether the episode is hidden from readers.
             first: The episode's first event, if this append publishes a staged episode.
 
@@ -282,7 +277,6 @@ class Writer:
 
         Args:
             connection: A connection within the commit's transaction.
-            group: The appends.
             heads: Filled with the ends of the episodes afterwards.
         """
         rows = Rows()

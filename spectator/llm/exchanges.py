@@ -16,7 +16,6 @@ from typing import Any, Final
 import orjson
 
 from spectator.errors import EndpointError, SpectatorError
-from spectator.json_values import PlainObject, is_plain_real
 from spectator.llm.chat import (
     ChatAnswer,
     ChatRequest,
@@ -109,9 +108,9 @@ def fingerprint(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] 
 
 def call_answered(request: ChatRequest, answer: ChatAnswer) -> ModelCall:
     """Return the complete record of an answered call, including tokens."""
-    latency_s, first_token_s = round(answer.latency_s, 6), answer.first_token_s
+    first_token_s = answer.first_token_s
     measured = {
-        "latency_s": latency_s,
+        "latency_s": round(answer.latency_s, 6),
         "first_token_s": None if first_token_s is None else round(first_token_s, 6),
         "attempts": answer.attempts,
     }
@@ -124,7 +123,7 @@ def call_answered(request: ChatRequest, answer: ChatAnswer) -> ModelCall:
         logprobs=answer.logprobs,
         weight_versions=answer.weight_versions,
         about=_sampling(request),
-        measured=PlainObject(measured) if first_token_s is None and is_plain_real(latency_s) else measured,
+        measured=measured,
     )
 
 
@@ -160,19 +159,17 @@ def _sampling(request: ChatRequest) -> dict[str, Any]:
         asked["stop"] = list(request.stop)
     if request.seed is not None:
         asked["seed"] = request.seed
-    plain = is_plain_real(request.temperature or 0.0) and is_plain_real(request.top_p or 0.0)
-    return PlainObject(asked) if plain else asked
+    return asked
 
 
 def _reply(answer: ChatAnswer) -> dict[str, Any]:
     calls: list[dict[str, Any]] = []
-    plain = not answer.verbatim
     for call in answer.tool_calls:
         made: dict[str, Any] = {"id": call.id, "name": call.name, "arguments": call.arguments}
         if not (call.id.isascii() and call.name.isascii() and call.arguments.isascii()):
             made = {name: encodable(text) for name, text in made.items()}
         if call.verbatim:
-            made["verbatim"], plain = call.verbatim, False
+            made["verbatim"] = call.verbatim
         calls.append(made)
     reply: dict[str, Any] = {
         "content": answer.text if answer.text.isascii() else encodable(answer.text),
@@ -185,7 +182,7 @@ def _reply(answer: ChatAnswer) -> dict[str, Any]:
     }
     if answer.verbatim:
         reply["verbatim"] = answer.verbatim
-    return PlainObject(reply) if plain else reply
+    return reply
 
 
 def _size(value: Any) -> int:

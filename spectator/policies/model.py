@@ -23,7 +23,6 @@ from spectator.policies.dialogue import LinePrompts
 from spectator.policies.policy import (
     THOUGHT_LIMIT,
     Decision,
-    EndsWhenCancelled,
     Restorable,
     ScriptedPolicy,
     Thought,
@@ -152,7 +151,7 @@ REASON_LIMIT: Final = 500
 """Maximum characters of the reason for a fallback."""
 
 
-class ModelPolicy(EndsWhenCancelled):
+class ModelPolicy:
     """Asks a language model for decisions; if that fails, a scripted policy decides.
 
     After an invalid answer, the model gets the rule that it broke and another chance, ``retries`` times.

@@ -104,15 +104,6 @@ class KeepsTime(Protocol):
         ...
 
 
-class EndsWhenCancelled:
-    """Base of policies whose ``decide`` ends as soon as it is cancelled.
-
-    They run in the episode's task; other policies run in a separate task, which can be abandoned.
-    """
-
-    __slots__ = ()
-
-
 class Stateless:
     """Base of policies that depend only on their seed and the current observation.
 

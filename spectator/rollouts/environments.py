@@ -33,7 +33,6 @@ class EnvironmentAddress:
     """Where the environments of a run are.
 
     Args:
-        transport: How they are reached.
         url: Address of their server; ``None`` in this process.
         name: Its name in a run, independent of the host.
 
@@ -80,7 +79,6 @@ class EnvironmentAddress:
         """Load the world that is played there; blocks while it asks the server.
 
         Args:
-            load: Finds worlds of the catalogue.
             max_steps: Steps after which an episode on another server is cut short.
 
         Raises:
@@ -185,8 +183,6 @@ class PreparedStepper:
     closed it meanwhile, another is opened.
 
     Args:
-        open_stepper: Opens the environment.
-        clock: Time.
         stepper: The first environment, already open.
     """
 

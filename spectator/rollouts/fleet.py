@@ -82,15 +82,8 @@ class RolloutPlayer:
     """Plays attempts of one run.
 
     Args:
-        planned: The run.
-        journal: Where they are recorded.
-        clock: Time.
-        seat: The model that plays.
         ledger: The budget for it.
         open_stepper: Makes the stepper of each episode of a world of the catalogue.
-        address: Where the environments are.
-        deadlines: Time limits.
-        state: Counts the decisions.
         ended: Called with the id of each episode that has ended.
     """
 
@@ -216,8 +209,6 @@ class _CountingRule:
         rule: Decides what a failed decision does.
         agent: The actor whose decisions are counted.
         state: Counts those of the whole run.
-        flight: Counts those of the episode.
-        clock: Time.
     """
 
     def __init__(
@@ -249,9 +240,6 @@ class FleetReport:
     """The results of a run.
 
     Args:
-        report: The results of this process.
-        total: Episodes of the run.
-        over: Episodes that are done.
         halted: Why the rest is not played; ``None`` if nothing is left or the run was asked to stop.
         failed_elsewhere: Why episodes of other processes, or of earlier commands, have no verdict.
         sink_missed: Which sessions of this process did not reach the sink, and why; ``None`` if all did.
@@ -282,8 +270,6 @@ class RunningFleet:
     """A run while it is played.
 
     Args:
-        state: Its progress.
-        interactor: Plays it.
         model_limit: Limit of concurrent requests to the model's endpoint.
         outage: Whether that endpoint is unreachable.
     """
@@ -426,7 +412,6 @@ async def open_folder(folder: Path, name: str | None = None) -> SqlJournal:
     """Open the journal of a run in a folder, to play it.
 
     Args:
-        folder: The run's folder.
         name: Name of this process in the journal; unique if omitted.
 
     Raises:
@@ -460,8 +445,6 @@ async def begin_run(name: str, plan: FleetPlan, worker: Worker) -> FleetRow:
     """Store a run in the journal unless it is there already; plays nothing.
 
     Args:
-        name: The run's name.
-        plan: Its plan.
         worker: Has the journal, and finds the world.
 
     Raises:
@@ -479,10 +462,6 @@ async def play_run(row: FleetRow, worker: Worker) -> FleetReport:
 
     Episodes are leased, a few at a time. Those of a worker that dies, stalls or loses the database are
     resumed by others from their record; the database rejects what it still sends.
-
-    Args:
-        row: The run.
-        worker: This process.
 
     Returns:
         The results of this process, and the progress of the run.

@@ -98,8 +98,6 @@ class FleetPlan(BaseModel):
         """Make the plan of a new run.
 
         Args:
-            request: The run's request.
-            deadlines: Time limits.
             whole: Total budget for the model.
             more: ``stepper``, where worlds of the catalogue run; ``max_in_flight``, episodes that all workers
                 may play at once (0 means no limit); ``handler`` and the path of its ``experiences``;
@@ -143,8 +141,6 @@ async def keep_plan(journal: SqlJournal, name: str, plan: FleetPlan, now_ms: int
     """Store the plan of the run ``name``, or check that the stored one is of the same run.
 
     Args:
-        journal: The journal.
-        name: The run's name.
         plan: Its plan; more episodes, another endpoint or other caps apply to workers that join later.
         now_ms: Unix time in milliseconds.
 

@@ -52,13 +52,10 @@ async def run_workers(
     others resume its episodes from the record. When this process dies, all workers end.
 
     Args:
-        plan: The run's plan.
         folder: The run's folder; created if missing.
         workers: Worker processes, at least 1.
         concurrency: Episodes at once over all workers, at least 1.
-        clock: Time.
         load: Finds the world; workers find it by themselves.
-        rng: Draws waits.
         command: Starts a worker; the folder and options are added.
         interval_s: Seconds between two heartbeats of this process.
         on_begin: Called once, after the first look at what remains.
@@ -87,15 +84,7 @@ async def run_workers(
 
 
 class RecordedProgress:
-    """The progress of a run, read from its record by :meth:`look`.
-
-    Args:
-        run: The run.
-        plan: What it plays.
-        folder: Its folder.
-        journal: Its record.
-        clock: Time.
-    """
+    """The progress of a run, read from its record by :meth:`look`."""
 
     def __init__(
         self, run: RunPlan, plan: FleetPlan, folder: Path, journal: SqlJournal, clock: Clock

@@ -40,7 +40,6 @@ class GroupWindow:
     """Limits the groups that are in hand: in play, complete and waiting, or with the trainer.
 
     Args:
-        jobs: The episodes of the run.
         most: Groups in hand at once, at least 1.
         delivered: Groups that the trainer has already.
     """
@@ -126,10 +125,7 @@ class RolloutGroup:
     """A complete group: every episode of one task, with a reward or with the reason why it has none.
 
     Args:
-        group_id: Its name.
         seat: The actor whose answers it holds.
-        episodes: The episodes, by member.
-        rule: Its size.
         journal: Its record, open until the loop is left.
     """
 

@@ -75,14 +75,12 @@ class EpisodeHandler(Protocol):
 
         An async method has as long as the model for its decision. Its failure is that of the decision.
         """
-        ...
 
     def on_episode_end(self, context: EpisodeContext, outcome: EpisodeOutcome) -> Awaitable[None] | None:
         """Learn from the end of an episode; called once for each, unless the process dies first.
 
         A failure, or an async method that takes longer than :data:`END_S`, is only logged.
         """
-        ...
 
 
 END_S: Final = 30.0
@@ -173,7 +171,6 @@ class Tally(BaseModel):
 
     Args:
         used: Episodes with a verdict in which it was used.
-        total: Sum of their rewards.
         weights: Reward by feature of the prompt; empty for handlers that look at no features.
         precision: Diagonal of the precision of ``weights``, same length.
     """
@@ -275,8 +272,6 @@ class TallyFile:
         """Add one verdict: ``reward`` came of using the experience where the prompt had ``features``.
 
         Args:
-            experience_id: The experience.
-            reward: What came of it.
             features: Those of the prompt; empty where the choice depended on none.
             env_id: The episode that has ended with it.
         """
@@ -350,10 +345,6 @@ class ExperienceHandler(ABC):
 
     An episode without a verdict (the endpoint or the environment failed) does not count: the experience did
     not cause that.
-
-    Args:
-        experiences: What can be added.
-        tallies: Where the statistics are kept.
     """
 
     def __init__(self, experiences: Sequence[Experience], tallies: TallyFile) -> None:

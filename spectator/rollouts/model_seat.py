@@ -113,8 +113,6 @@ class ModelOutage:
     either for a request that fails while others are answered.
 
     Args:
-        clock: Time.
-        rng: Draws the pauses.
         patience_s: Seconds that it may be unreachable.
     """
 
@@ -139,7 +137,6 @@ class ModelOutage:
         """Return the seconds to wait before a retry; ``None`` if waiting cannot help.
 
         Args:
-            error: How it failed.
             answers: How many answers there were when it failed first.
             failures: How often it failed before, in a row.
 
@@ -194,11 +191,8 @@ def fleet_client(
     """A client for all episodes of a run.
 
     Args:
-        model: How the model is asked.
         key: The endpoint's key, where it needs one.
         concurrency: Episodes at once; it may ask less at once where the endpoint refuses for load.
-        clock: Time.
-        rng: Draws the waits.
         startup_jitter_s: The first requests are spread over this time.
         served: The policy whose address the trainer changes; that of ``model`` for all time if omitted.
     """
@@ -230,10 +224,7 @@ class FleetSeat:
     """Makes the policies of a run.
 
     Args:
-        model: How the model is asked.
         client: Asks it, for all episodes.
-        clock: Time.
-        handler: Adds to prompts.
         message_cut: Newest exchanges that are sent; 0 sends them all.
         outage: Waits for an unreachable endpoint; no waiting if omitted.
         retries: Retries after an answer that is not an action.
@@ -268,8 +259,6 @@ class FleetSeat:
         """Make the preset for the agent's seat of any episode, or of the one in ``context``.
 
         Args:
-            world: What is played.
-            context: The episode.
             flight: Notes what the model's request waits for.
             session: Name of the conversation, for endpoints that route by session; the episode's id if
                 omitted.

@@ -30,11 +30,9 @@ class PromptObject(Protocol):
 
     def get_task_prompt(self) -> Any:
         """Return the agent's chat messages; an empty list ends the episode."""
-        ...
 
     def step(self, action: str) -> Any:
         """Take the model's text; return ``reward``, ``terminated``, ``truncated`` and ``info``."""
-        ...
 
 
 class PromptEnvironment:

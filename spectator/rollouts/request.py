@@ -154,9 +154,7 @@ class RolloutRun:
     """A request that was checked and can be played.
 
     Args:
-        request: The request.
         world: Its world, with the requested step cap.
-        run: Its episodes.
     """
 
     request: RolloutRequest
@@ -170,11 +168,9 @@ def plan_rollouts(
     """Check ``request`` against the world that it plays.
 
     Args:
-        request: What is asked for.
         plain: The world, as :meth:`~spectator.rollouts.environments.EnvironmentAddress.world` finds it.
         seat: Who takes the agent's seat, under the name :data:`ACTOR`.
         began_ms: When the run began, Unix time in milliseconds.
-        run_id: Its name in the record.
 
     Raises:
         InvalidRequest: Names every wrong field.
@@ -232,7 +228,6 @@ def keep_request(folder: Path, request: RolloutRequest, now_ms: int) -> int:
 
     Args:
         folder: The run's folder; created if missing.
-        request: The run's request.
         now_ms: Unix time in milliseconds.
 
     Returns:
@@ -271,7 +266,6 @@ def keep_changes(folder: Path, request: RolloutRequest) -> None:
 
     Args:
         folder: Where :func:`keep_request` found the same run; its journal must be open in this process.
-        request: The run's request.
 
     Raises:
         InvalidRequest: It cannot be written.

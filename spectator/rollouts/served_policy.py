@@ -68,7 +68,6 @@ class ServedAddress:
     """The address at which a policy is served now.
 
     Args:
-        served: The policy.
         base_url: URL of the endpoint until the trainer names another.
         kind: Makes the address from a URL.
     """

@@ -83,12 +83,7 @@ class SessionStep:
 
 
 class DataManager:
-    """Reads what a run recorded; safe while it runs.
-
-    Args:
-        request: What is played.
-        journal: Where it is recorded.
-    """
+    """Reads what a run recorded; safe while it runs."""
 
     def __init__(self, request: RolloutRequest, journal: Journal) -> None:
         self._request = request

@@ -39,15 +39,12 @@ class StepSink(Protocol):
 
     def create_session(self, session: SessionContext) -> Any:
         """Begin a session, one attempt at an episode; its result and total reward are known already."""
-        ...
 
     def record_step(self, session: SessionContext, step: SessionStep) -> Any:
         """Store a step of the session that was created last."""
-        ...
 
     def close(self) -> Any:
         """Store what is buffered; called once, when this process has passed on its last session."""
-        ...
 
 
 MakeSink = Callable[[], StepSink]
@@ -191,7 +188,6 @@ async def send_sessions(
     """Pass the ended sessions of a run on to a sink, such as those that it missed.
 
     Args:
-        data: The run's record.
         sink: The sink, or what makes it.
         only: Ids of the sessions; all that have ended if omitted.
         limit_s: Seconds that a call of the sink may take.

@@ -28,8 +28,6 @@ class Failed:
     """An attempt without a verdict.
 
     Args:
-        summary: Its entry in the index.
-        failure_class: Why it has none.
         again: Whether the run tries its episode again.
     """
 
@@ -43,8 +41,6 @@ class Unended:
     """An unfinished episode.
 
     Args:
-        summary: Its entry in the index.
-        turn: Its last turn.
         idle_s: Seconds since its last event.
         worker: The live worker process that holds its lease, if any.
     """
@@ -60,8 +56,6 @@ class GroupStatus:
     """The episodes of one task.
 
     Args:
-        group_id: Its name.
-        size: Planned number of episodes.
         over: How many of them are done.
         usable: How many of these have a reward.
     """
@@ -127,7 +121,6 @@ async def read_status(folder: Path, now: datetime) -> RunStatus:
     """Read the status of the run in ``folder``.
 
     Args:
-        folder: The run's folder.
         now: The wall clock, aware.
 
     Raises:
@@ -144,8 +137,6 @@ async def status_of(
     """Read the status of a run.
 
     Args:
-        request: Its request.
-        journal: Its record.
         now: The wall clock, aware.
         run_id: Its name there, where the journal holds other episodes too.
 

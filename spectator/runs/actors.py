@@ -53,12 +53,10 @@ class ActorHandle(Generic[JobT]):
     """An environment leased for one episode.
 
     Args:
-        env_name: Name of the environment.
         env_id: The episode's id; every attempt has a different one.
         group_id: The group of samples of one prompt, if any.
         transport: Where it runs: in this process, or behind HTTP or a WebSocket.
         base_url: Address of its server; ``None`` in this process.
-        stepper: Steps it.
         job: What is to be played in it.
         attempt: Number of the attempt, from 1.
     """
@@ -89,27 +87,21 @@ class ActorPool(Protocol[JobT]):
     @property
     def pool_size(self) -> int:
         """Actors that may be leased at once."""
-        ...
 
     async def start(self) -> None:
         """Begin to make actors ready."""
-        ...
 
     async def acquire(self) -> ActorHandle[JobT] | None:
         """Wait for the next actor; ``None`` only when nothing is left and nothing can come back."""
-        ...
 
     async def done(self, handle: ActorHandle[JobT], *, again: JobT | None = None) -> None:
         """Give back an actor in any state; ``again`` is played next, in a new one."""
-        ...
 
     def drain(self) -> None:
         """Make no more actors: waiting callers get those that are ready, or ``None``."""
-        ...
 
     async def aclose(self) -> None:
         """Close every actor and hand out no more."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +121,6 @@ def no_environment(reason: str, waited_s: float | None = None) -> str:
     """Say why a run without an environment is halted.
 
     Args:
-        reason: How the attempt failed.
         waited_s: Seconds spent waiting for its server, if any.
 
     >>> no_environment("reset: the server answers 503", 300.0)
@@ -155,12 +146,10 @@ class RecyclingPool(Generic[JobT]):
         jobs: What is to be played, in order; read as needed, so it may be long.
         open_actor: Makes an actor for a job.
         size: Actors that may be leased at once, at least 1.
-        clock: Waits between attempts.
         on_failed: Called with each job whose actor could not be made.
         spare_factor: Actors ready or leased, as a multiple of ``size``, rounded up; at least 1.
         startup_concurrency: Actors that are made at once, at least 1.
         patience_s: Seconds that a server may be unreachable or full while no actor is leased.
-        rng: Draws the pauses.
         on_shortage: Called when no actor can be made, and with ``None`` when one could again.
         fed: Whether more jobs come by :meth:`feed`, until :meth:`no_more`.
 

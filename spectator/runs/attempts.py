@@ -24,7 +24,6 @@ from spectator.episodes.derived_stream import Stream, open_stream
 from spectator.episodes.driver import Past
 from spectator.episodes.handle import prepare
 from spectator.episodes.plan import EpisodePlan
-from spectator.episodes.recorded_calls import with_whole_replies
 from spectator.episodes.recovery import interrupted
 from spectator.episodes.restore import RestoreFailed, UnfinishedRecord, rebuild
 from spectator.episodes.stream import RecordPosition
@@ -69,10 +68,6 @@ class HaltingRule:
     :data:`UNANSWERED` decisions in a row; or when the budget is spent (but not that of this episode alone).
     The decision is then never made: the episode is resumed at this point when the run is resumed. Any other
     failure does what the plan says.
-
-    Args:
-        plan: What is played, by whom.
-        halt: Halts the run.
     """
 
     def __init__(self, plan: EpisodePlan, halt: Halt) -> None:
@@ -107,7 +102,6 @@ class AgentRule:
     episode; where the model plays them too, an unreachable endpoint ends the attempt as well.
 
     Args:
-        plan: What is played, by whom.
         invalid: What an answer that is not an action does.
         halting: Suspends the episode when the endpoint is given up or the budget is spent.
     """
@@ -165,9 +159,6 @@ class EpisodeSetup:
     """What this process needs to play the episodes of a run.
 
     Args:
-        journal: Where they are recorded.
-        clock: Time.
-        load: Finds their worlds.
         ledger: The budget for models.
         rule_of: Makes the rule of one episode for failed decisions.
         open_stepper: Makes the stepper of each episode's environment. If omitted, the world's preferred one;
@@ -204,10 +195,6 @@ async def play_episode(plan: EpisodePlan, episode_id: str, venue: EpisodeSetup) 
 async def play_on(recorded: Sequence[RecordedEvent], venue: EpisodeSetup) -> EpisodeEnded | None:
     """Resume an episode that was left without an end.
 
-    Args:
-        recorded: All its events.
-        venue: What it is played with.
-
     Returns:
         Its end; ``None`` when it was suspended.
 
@@ -216,9 +203,8 @@ async def play_on(recorded: Sequence[RecordedEvent], venue: EpisodeSetup) -> Epi
         StepTimeout: Replaying it took too long.
         JournalError: A model's reply that is too long for an event cannot be read.
     """
-    recorded = await with_whole_replies(venue.journal, recorded)
     rebuilt = await rebuild(
-        UnfinishedRecord.of(recorded),
+        UnfinishedRecord.of(recorded, venue.journal),
         limit_s=REBUILD_S,
         load=venue.load,
         attempts=math.inf,
@@ -235,7 +221,6 @@ async def resume(left: Sequence[RecordedEvent], venue: EpisodeSetup) -> EpisodeE
 
     Args:
         left: All events of an episode without an end.
-        venue: What it is played with.
 
     Returns:
         Its end; ``None`` when it was suspended again.

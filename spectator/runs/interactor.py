@@ -41,15 +41,10 @@ class InFlight:
     """An episode that is being played; times are those of the run's clock, in seconds.
 
     Args:
-        episode_id: Its id.
         worker: Number of the worker that plays it.
-        began_s: When it began.
         attempt: Number of the attempt, from 1.
         turns: Decisions of the agent in this process.
         own: How many of these the model made itself, not a fallback.
-        tokens_in: Prompt tokens of these decisions.
-        tokens_out: Completion tokens of these decisions.
-        moved_s: When it last made progress.
         waiting_for: What it waits for now.
         until_s: When that wait ends at the latest, if known.
         why: Why it waits, in a word.
@@ -78,7 +73,6 @@ class InFlight:
         """Return whether it makes progress.
 
         Args:
-            now_s: Now.
             median_s: The median time of a turn; ``None`` if none is known yet.
             deadline_s: Seconds after which any wait has passed its deadline.
 
@@ -125,16 +119,13 @@ class EpisodesInPlay(Protocol):
     @property
     def workers(self) -> int:
         """Episodes at once."""
-        ...
 
     @property
     def in_flight(self) -> list[InFlight]:
         """Those that are being played, oldest first."""
-        ...
 
     def drain(self) -> None:
         """Finish the episodes in play and start no more."""
-        ...
 
 
 logger = logging.getLogger(__name__)
@@ -150,13 +141,10 @@ class EpisodeResult(Generic[JobT]):
     """The result of one attempt at a job; every attempt has one, even after a failure.
 
     Args:
-        job: What was to be played.
-        episode_id: Id of the attempt.
         group_id: The group of samples that it belongs to, if any.
         end_reason: Why it ended; ``None`` if it was left to be resumed.
         total_reward: Sum of its rewards; ``None`` without a verdict.
         failure_class: Why there is no verdict, if there is none.
-        detail: The same in words.
         turns: Actions taken or refused.
         terminated: Whether the world ended the episode itself.
         truncated: Whether it was cut short.
@@ -221,10 +209,8 @@ class Play(Protocol[JobT]):
         """Play to the end; failures during play are part of the result.
 
         Args:
-            handle: The actor.
             flight: The episode's progress; the player keeps it current.
         """
-        ...
 
 
 class Interactor(Generic[JobT]):
@@ -235,9 +221,6 @@ class Interactor(Generic[JobT]):
 
     Args:
         pool: Hands out actors; started and closed by :meth:`run`.
-        play: Plays an episode in one.
-        clock: Time.
-        rng: Draws the start-up jitter.
         again: Returns the job of the next attempt after a result, or ``None`` for no other attempt.
         on_result: Called with each result as it comes.
         max_workers: Episodes at once; the pool's size if omitted.
@@ -365,7 +348,6 @@ class RunState:
     """The progress of a run, kept current while it runs.
 
     Args:
-        total: Episodes of the run.
         over: Episodes that are done, including those of earlier runs.
         began_s: When this run began, by its clock.
         deadline_s: Seconds after which any wait of an episode has passed its deadline.
@@ -374,10 +356,7 @@ class RunState:
         failures: How many of these had no verdict, by class of failure.
         rewards: Rewards of the others, in the order in which they ended.
         penalised: How many of these are the penalty for an answer that was not an action.
-        turns: Decisions in all of them.
         own: How many of these the model made itself.
-        tokens_in: Prompt tokens of these decisions.
-        tokens_out: Completion tokens of these decisions.
         turn_times: Seconds that the newest turns took.
         settled: Episodes that were completed in this run.
         ended_turns: Decisions in the attempts that ended in this run.
@@ -447,7 +426,6 @@ class RunState:
         finished episode is enough for an estimate.
 
         Args:
-            now_s: Now.
             under_way: Decisions in the episodes that are being played.
 
         >>> state = RunState(total=10, over=2, began_s=0.0)

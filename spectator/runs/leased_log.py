@@ -31,8 +31,6 @@ class LeasedLog:
     """Records the episodes that this process holds leases for; see :class:`EpisodeLog`.
 
     Args:
-        journal: Written by several processes.
-        clock: Measures and waits.
         patience_s: See :data:`PATIENCE_S`.
         recorded: Called with an episode's id after each commit; must return at once.
     """
@@ -126,7 +124,6 @@ class Heartbeat:
     It has a separate event loop, so that a process in a long computation of a world does not look dead.
 
     Args:
-        ownership: The leases of the journal.
         clock: The wall clock by which readers judge leases.
         interval_s: Seconds between two beats.
     """

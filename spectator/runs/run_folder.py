@@ -38,8 +38,6 @@ class RunFolder:
     """A folder with the record of a run.
 
     Args:
-        name: Name of the folder.
-        path: Path of the folder.
         environment: Name or address of the world; empty if unknown.
         model: The model that plays; empty if unknown.
         episodes: Episodes to play; ``None`` if unknown.
@@ -152,8 +150,6 @@ def described(name: str, path: Path, kept: Any) -> RunFolder:
     """Describe a run by the content of its manifest.
 
     Args:
-        name: Its name.
-        path: Its folder.
         kept: The manifest, parsed.
 
     Raises:

@@ -88,14 +88,8 @@ class Job:
     """One episode of a run, as plain values that can be sent to another process.
 
     Args:
-        environment: Name of the world.
-        version: Version of the world.
-        captain: Preset in the agent's seat.
         opponent: Preset in the other seats; ``None`` if there are none.
-        pack: Evaluation pack.
-        pack_version: Version of the pack.
         seed: The world's seed, 0 .. 2**53 - 1.
-        options: Complete options of the world.
         group: Name of the jobs of one task that are compared with each other; ``None`` for none.
         member: Number within the group, from 0; distinguishes otherwise equal jobs.
         on_failure: What a failed decision does to the episode.
@@ -144,7 +138,6 @@ def job_plan(job: Job, world: World, attempt: int = 1, run_id: str | None = None
     """Return the plan of an attempt at ``job``, at full speed.
 
     Args:
-        job: The job.
         world: Its world, with all its presets.
         attempt: Number of the attempt, from 1.
         run_id: Name of the run it belongs to, if any.
@@ -208,7 +201,6 @@ class RunPlan:
         """Return the id of an attempt at ``job``: unique, and the same in every process.
 
         Args:
-            job: One of the jobs.
             attempt: Number of the attempt, from 1.
         """
         if attempt == 1 and (known := self._first_ids.get(id(job))) is not None:
@@ -247,7 +239,6 @@ class Attempt:
     Args:
         number: Position of the job in the run.
         attempt: Number of the attempt, from 1.
-        episode_id: The id of its episode.
         begun: Whether the journal holds the beginning of it, to be resumed.
     """
 
@@ -278,8 +269,6 @@ async def progress(journal: Journal, run: RunPlan, *, run_id: str | None = None)
     An episode without an end remains, to be resumed. One that failed remains if the run's policy retries it.
 
     Args:
-        journal: Where the episodes are.
-        run: The run.
         run_id: Look only at the episodes of this run, if the journal holds others too.
 
     Raises:
@@ -362,7 +351,6 @@ def ended_a_second(spans: Sequence[tuple[str, str]], under_way: int) -> float | 
 
     Args:
         spans: Start and end of the newest episodes that ended, RFC 3339.
-        under_way: Episodes that are being played.
 
     Returns:
         The rate; ``None`` if nothing is being played, or no episode that ended took any time.

@@ -51,10 +51,7 @@ class FollowedView:
     """An episode that another process plays; an :class:`~spectator.episodes.episode_view.EpisodeView`.
 
     Args:
-        summary: Its entry in the index.
-        views: Computes states from recorded events.
         records: Reads the events that its viewers may see.
-        clock: Time.
         withholds: Whether viewers see the agent's reasoning only together with its result.
     """
 
@@ -177,23 +174,15 @@ class FollowedEpisode:
     """An attempt at an episode of a run.
 
     Args:
-        episode_id: Its id.
-        environment: Its world.
         seed: Its seed.
         group_id: Its group; ``None`` for none.
         attempt: Which attempt it is, from 1.
         parent: The episode that it was forked from.
         started_at: When it began, RFC 3339.
         ended_at: When it ended, RFC 3339; ``None`` while it has not ended.
-        reason: Why it ended.
-        result: The world's result in words.
-        detail: What went wrong.
-        turns: Turns taken.
         head_seq: Number of its last recorded event.
         moved_at: When that was recorded, RFC 3339.
-        last: The type of that event.
         reward: Its reward; ``None`` without a verdict, which is not 0.
-        failure: Why it has no verdict.
         unfinished: Why it did not finish, with or without a verdict.
         again: Whether the run tries it again.
         own: How many decisions its captain made itself; ``None`` if not recorded, or before its end.
@@ -229,7 +218,6 @@ class RunTail:
     """Follows the record of one run; use :meth:`open`.
 
     Args:
-        folder: The run's folder.
         journal: Its record, open for reading.
         run_id: Its name in a shared journal, which :meth:`aclose` leaves open; ``None`` for an own journal.
     """

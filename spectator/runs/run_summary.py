@@ -51,7 +51,6 @@ def summarize_run(
     """Summarize a run for its page, as JSON.
 
     Args:
-        folder: Description of the run.
         found: Every recorded attempt; ended ones in the order in which they ended.
         played_with: Configuration found in the record, if the folder states none.
         uncounted: Ended episodes whose model calls are not in ``found`` yet.
@@ -108,7 +107,6 @@ def group_of(found: Sequence[FollowedEpisode], size: int = 1) -> dict[str, Any]:
 
     Args:
         found: Every attempt at them; of a retried member only the newest is shown.
-        size: Planned number of members.
     """
     again = sum(one.again for one in found)
     members = [one for one in found if not one.again]
@@ -145,7 +143,6 @@ def histogram(values: Sequence[float], bins: int = BINS) -> dict[str, Any] | Non
     """Count values in equal bins; ``None`` without values.
 
     Args:
-        values: Finite numbers.
         bins: Number of bins, unless all values are whole numbers with fewer steps.
 
     >>> histogram([0, 1, 1, 3])
@@ -282,8 +279,6 @@ class RecordedGroup:
     Args:
         run: The run that they belong to; ``None`` for an unnamed run in the server's journal.
         name: The group's name within the run.
-        size: Planned number of members.
-        attempts: Every recorded attempt.
     """
 
     run: str | None
@@ -293,9 +288,6 @@ class RecordedGroup:
 
     async def state_json(self, journal: Journal) -> dict[str, Any]:
         """Summarize the group for its page, as JSON.
-
-        Args:
-            journal: Where forks are recorded.
 
         Raises:
             JournalError: It cannot be read.

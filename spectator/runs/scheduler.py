@@ -71,11 +71,9 @@ class AttemptPlayer(Protocol):
         Raises:
             EnvironmentUnavailable: Its server is unreachable or full.
         """
-        ...
 
     async def play(self, handle: Handle, flight: InFlight) -> Result:
         """Play an attempt, from its beginning or from where its record stops."""
-        ...
 
 
 class Window(Protocol):
@@ -86,23 +84,18 @@ class Window(Protocol):
 
     def admit(self, attempts: Sequence[Attempt]) -> list[Attempt]:
         """Return those of ``attempts`` that may begin, in the same order."""
-        ...
 
     def took(self, attempts: Sequence[Attempt]) -> None:
         """Note that attempts were leased here."""
-        ...
 
     def waits_for_others(self, busy: Collection[str]) -> bool:
         """Return whether it waits for an episode that is not among ``busy``, those played here."""
-        ...
 
     def saw(self, over: Mapping[int, str]) -> None:
         """Note episodes that are over: by position of the job, the episode that counts for it."""
-        ...
 
     def leave_out(self, attempt: Attempt) -> None:
         """Note that an attempt cannot be played here."""
-        ...
 
 
 class RemainingEpisodes:
@@ -110,11 +103,6 @@ class RemainingEpisodes:
 
     Args:
         run: The run, which has a name.
-        journal: Its record.
-        ownership: The leases of that journal.
-        log: Records under these leases.
-        state: Progress, which is kept current.
-        clock: Measures looks.
         most: Episodes of the run that all workers together may play at once; 0 means no limit.
         window: Limits what may begin now; no limit if omitted.
     """
@@ -266,10 +254,6 @@ class LeasePool(RecyclingPool[Attempt]):
 
     Args:
         size: Actors that may be in use at once.
-        remaining: The remaining episodes.
-        player: Makes the actors.
-        clock: Waits.
-        rng: Draws pauses.
         state: Notes when no actor can be made.
         patience_s: Seconds that a server of environments may be unreachable while no actor is in use.
         spare_factor: Actors leased and made ready per actor that may be in use.
@@ -376,14 +360,8 @@ class Scheduler:
     """Plays a run in this process, alongside others.
 
     Args:
-        run: The run.
         journal: Its record, written by several processes.
-        log: Records under this process's leases.
-        player: Plays its attempts.
-        clock: Time.
-        rng: Draws waits.
         concurrency: Episodes at once in this process, at least 1.
-        state: Progress, which is kept current.
         most: Episodes of the run that all processes together may play at once; 0 means no limit.
         patience_s: Seconds that a server of environments may be unreachable while none is in use.
         spare_factor: Environments leased and made ready per environment that may be in use.
@@ -514,9 +492,7 @@ async def shared_ledger(
     Args:
         name: The run's name in the journal.
         caps: Caps for a day, an episode, and the whole run.
-        journal: Its record.
         log: Where parts of the caps are reserved.
-        clock: Gives the date.
 
     Raises:
         JournalError: The database cannot be reached.
@@ -537,8 +513,6 @@ def result_of(attempt: Attempt, group_id: str | None, ended: EpisodeEnded | None
     """Make the result of an attempt from its end; it has a reward only with a verdict.
 
     Args:
-        attempt: The attempt.
-        group_id: Its group.
         ended: Its end; ``None`` where it was suspended.
     """
     if ended is None:
@@ -568,13 +542,7 @@ def result_of(attempt: Attempt, group_id: str | None, ended: EpisodeEnded | None
 
 
 def attempt_after(run: RunPlan, halt: Halt, result: Result) -> Attempt | None:
-    """Return the next attempt after a result, if any; halts the run if the result is a reason to.
-
-    Args:
-        run: The run.
-        halt: Halts the run.
-        result: The result of the attempt.
-    """
+    """Return the next attempt after a result, if any; halts the run if the result is a reason to."""
     attempt = result.job
     if result.end_reason is None:
         if result.failure_class == "journal":

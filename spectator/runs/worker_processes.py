@@ -60,12 +60,10 @@ class RunProgress(Protocol):
     @property
     def steps(self) -> int:
         """Steps recorded so far; a look that finds anything new increases it."""
-        ...
 
     @property
     def in_flight(self) -> list[InFlight]:
         """Episodes that are being played, oldest first."""
-        ...
 
     async def look(self) -> bool:
         """Read what is new since the last look; return whether anything is.
@@ -73,7 +71,6 @@ class RunProgress(Protocol):
         Raises:
             JournalError: The record cannot be read.
         """
-        ...
 
 
 @dataclass(slots=True)
@@ -81,9 +78,6 @@ class _WorkerProcess:
     """A worker.
 
     Args:
-        name: Its name in the journal.
-        number: Its number.
-        process: The process.
         joined: Whether it was seen in the journal.
         missing: Looks in a row at which it had disappeared from there.
         halted: Why it cannot continue, once it said so.
@@ -103,10 +97,8 @@ class WorkerProcesses:
     Args:
         command: Starts a worker; its name is added.
         size: Workers at once, at least 1.
-        journal: The journal.
         journal_file: Its file; ``None`` for a database server.
         progress: Reads the progress of the run.
-        clock: Time.
     """
 
     def __init__(

@@ -22,7 +22,7 @@ from spectator.steppers.remote import (
     AGENT,
     CLOSE_S,
     MAX_ANSWER_BYTES,
-    RemoteCalls,
+    RemoteStepper,
     checked_prompt,
     read_flag,
     read_json,
@@ -50,8 +50,6 @@ class HttpEnvironment:
 
     Args:
         base_url: The server, such as ``http://host:36663``; operations are below ``/env_name/env_id/``.
-        env_name: The kind of environment.
-        env_id: Id of the environment.
         text_field: The action's field that is sent as the whole action; ``None`` sends the whole action.
         resets: Whether ``POST reset`` is tried first. An episode begins with the first prompt otherwise, and
             on servers that have no ``reset``.
@@ -77,7 +75,7 @@ class HttpEnvironment:
         return f"{self.base_url.rstrip('/')}/{self.env_name}/{self.env_id}/{operation}".rstrip("/")
 
 
-class HttpStepper:
+class HttpStepper(RemoteStepper):
     """A :class:`~spectator.environments.contract.Stepper` of an environment on a pooled rollout server.
 
     ``GET get_task_prompt`` returns the agent's chat messages: an empty list ends the episode, anything but a
@@ -89,11 +87,8 @@ class HttpStepper:
     step is retried only if it cannot have arrived (no connection, or 429) or the server accepts step ids.
 
     Args:
-        where: The environment.
         retries: Maximum number of retries of a request.
         backoff_s: Seconds before the first retry; doubled each time, with full jitter.
-        sleep: Waits.
-        rng: Draws the jitter.
         session: A shared client session, closed by its owner; a private one if omitted.
     """
 
@@ -107,6 +102,7 @@ class HttpStepper:
         rng: random.Random | None = None,
         session: aiohttp.ClientSession | None = None,
     ) -> None:
+        super().__init__()
         import aiohttp
 
         self._aiohttp = aiohttp
@@ -117,53 +113,35 @@ class HttpStepper:
         self._rng = rng or random.Random()
         self._session = session
         self._owns_session = session is None
-        self._calls = RemoteCalls()
         self._episode_id = ""
         self._steps = 0
         self._step_ids = where.step_ids
         self.must_reset = False
         """Whether the environment was played before, so that only ``reset`` can begin an episode."""
 
-    @property
-    def given_up(self) -> bool:
-        """See :attr:`Stepper.given_up`."""
-        return self._calls.given_up
-
     async def reset(
         self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
     ) -> Stepped:
         """See :meth:`Stepper.reset`; ``options`` are sent as ``env_param``."""
         self._episode_id, self._steps = episode_id, 0
-        prompt = await self._calls.within(limit_s, self._begin(seed, options))
-        return self._calls.began(_observation(prompt, 0.0, done=not prompt))
+        prompt = await self._within(limit_s, self._begin(seed, options))
+        return self._began(_observation(prompt, 0.0, done=not prompt))
 
     async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.step`."""
         field = self._where.text_field
         if field is not None and not isinstance(action.get(field), str):
             rule = f"send the text of the action under {field!r}"
-            return self._calls.refused(Refusal("action.shape", rule))
-        return await self._calls.within(limit_s, self._step(action if field is None else action[field]))
-
-    async def snapshot(self, *, limit_s: float | None) -> bytes:
-        """See :meth:`Stepper.snapshot`; always fails."""
-        raise EnvironmentFault("the server keeps no snapshots")
-
-    async def restore(self, snapshot: bytes, *, limit_s: float | None) -> Stepped:
-        """See :meth:`Stepper.restore`; always fails."""
-        raise EnvironmentFault("the server keeps no snapshots")
+            return self._refused(Refusal("action.shape", rule))
+        return await self._within(limit_s, self._step(action if field is None else action[field]))
 
     async def state(self, *, limit_s: float | None) -> Mapping[str, Any]:
         """See :meth:`Stepper.state`; only the id of the episode, as the server publishes no state."""
         return {"episode_id": self._episode_id}
 
-    async def truth(self, *, limit_s: float | None) -> Mapping[str, Any]:
-        """See :meth:`Stepper.truth`; always empty, as the protocol has no such request."""
-        return {}
-
     async def aclose(self) -> None:
         """See :meth:`Stepper.aclose`; releases the environment and waits at most two seconds."""
-        began, self._calls.given_up = bool(self._episode_id), True
+        began, self.given_up = bool(self._episode_id), True
         session = self._session
         if session is None:
             return
@@ -212,7 +190,7 @@ class HttpStepper:
         info = answer.get("info")
         metadata = {} if terminated or not truncated else {"truncated": "the environment cut the episode off"}
         seen = _observation(prompt, reward, done=not prompt, info=info, metadata=metadata)
-        return self._calls.went_on(seen, {"episode_id": self._episode_id} if seen.done else {})
+        return self._went_on(seen, {"episode_id": self._episode_id} if seen.done else {})
 
     async def _prompt(self) -> list[Mapping[str, Any]]:
         prompt = read_json(await self._ask("GET", "get_task_prompt", None, again="always"))
@@ -281,7 +259,6 @@ class _Refused(EnvironmentFault):
 
     Args:
         message: The error message.
-        status: The HTTP status.
     """
 
     def __init__(self, message: str, status: int) -> None:
@@ -293,7 +270,6 @@ class _Failed(Exception):
     """A request got no usable answer.
 
     Args:
-        message: Why.
         undelivered: Whether the server certainly did nothing.
         wait_s: Seconds that the server asks the client to wait.
     """

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from queue import SimpleQueue
@@ -27,7 +28,6 @@ def answered(environment: Environment, shown: object) -> Stepped:
 
     Args:
         environment: Provides the facts, and the state if it is done.
-        shown: What the call returned.
 
     Raises:
         EnvironmentMalformed: The returned value is not an observation.
@@ -52,8 +52,50 @@ _ITS_OWN: Final = (Exception, SystemExit, GeneratorExit, asyncio.CancelledError)
 """Exceptions that an environment may raise; as it awaits nothing, a CancelledError is its own too."""
 
 
-class InlineStepper:
-    """A :class:`Stepper` that calls its environment in the caller's thread.
+class LocalStepper(ABC):
+    """A :class:`Stepper` of an environment in this process; subclasses say on which thread it is called."""
+
+    shown: Observation | None = None
+    """The observation after the last step."""
+
+    async def reset(
+        self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
+    ) -> Stepped:
+        """See :meth:`Stepper.reset`."""
+        return await self._call(
+            limit_s,
+            lambda world: answered(world, world.reset(seed=seed, episode_id=episode_id, options=options)),
+        )
+
+    async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
+        """See :meth:`Stepper.step`."""
+        stepped = await self._call(limit_s, lambda world: answered(world, world.step(action)))
+        self.shown = stepped.observation
+        return stepped
+
+    async def snapshot(self, *, limit_s: float | None) -> bytes:
+        """See :meth:`Stepper.snapshot`."""
+        return await self._call(limit_s, lambda world: world.snapshot())
+
+    async def restore(self, snapshot: bytes, *, limit_s: float | None) -> Stepped:
+        """See :meth:`Stepper.restore`."""
+        return await self._call(limit_s, lambda world: answered(world, world.restore(snapshot)))
+
+    async def state(self, *, limit_s: float | None) -> Mapping[str, Any]:
+        """See :meth:`Stepper.state`."""
+        return await self._call(limit_s, lambda world: world.state)
+
+    async def truth(self, *, limit_s: float | None) -> Mapping[str, Any]:
+        """See :meth:`Stepper.truth`."""
+        return await self._call(limit_s, lambda world: world.truth())
+
+    @abstractmethod
+    async def _call(self, limit_s: float | None, function: Callable[[Environment], _Result]) -> _Result:
+        """Call the environment within ``limit_s`` seconds; its exceptions become EnvironmentFault."""
+
+
+class InlineStepper(LocalStepper):
+    """Calls its environment in the caller's thread.
 
     A call cannot be interrupted: one that hangs blocks the event loop. One that returns after its deadline
     fails as with other steppers, and the environment is abandoned.
@@ -80,64 +122,19 @@ class InlineStepper:
         self._build = build
         self._monotonic = monotonic
         self._environment: Environment | None = None
-        self._given_up = False
-        self.shown: Observation | None = None
-        """The observation after the last step."""
-
-    @property
-    def given_up(self) -> bool:
+        self.given_up = False
         """See :attr:`Stepper.given_up`."""
-        return self._given_up
-
-    async def reset(
-        self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
-    ) -> Stepped:
-        """See :meth:`Stepper.reset`."""
-        return self._call(
-            limit_s,
-            lambda world: answered(world, world.reset(seed=seed, episode_id=episode_id, options=options)),
-        )
-
-    async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
-        """See :meth:`Stepper.step`."""
-        return self.step_at_once(action, limit_s=limit_s)
-
-    def step_at_once(self, action: Action, *, limit_s: float | None) -> Stepped:
-        """Step without a coroutine; see :meth:`Stepper.step`."""
-        stepped = self._call(limit_s, lambda world: answered(world, world.step(action)))
-        self.shown = stepped.observation
-        return stepped
-
-    async def snapshot(self, *, limit_s: float | None) -> bytes:
-        """See :meth:`Stepper.snapshot`."""
-        return self._call(limit_s, lambda world: world.snapshot())
-
-    async def restore(self, snapshot: bytes, *, limit_s: float | None) -> Stepped:
-        """See :meth:`Stepper.restore`."""
-        return self._call(limit_s, lambda world: answered(world, world.restore(snapshot)))
-
-    async def state(self, *, limit_s: float | None) -> Mapping[str, Any]:
-        """See :meth:`Stepper.state`."""
-        return self._call(limit_s, lambda world: world.state)
-
-    async def truth(self, *, limit_s: float | None) -> Mapping[str, Any]:
-        """See :meth:`Stepper.truth`."""
-        return self._call(limit_s, lambda world: world.truth())
 
     async def aclose(self) -> None:
         """See :meth:`Stepper.aclose`."""
         self._close()
 
     def _close(self) -> None:
-        self._given_up = True
+        self.given_up = True
         self._environment = None
 
-    def _call(
-        self,
-        limit_s: float | None,
-        function: Callable[[Environment], _Result],
-    ) -> _Result:
-        if self._given_up:
+    async def _call(self, limit_s: float | None, function: Callable[[Environment], _Result]) -> _Result:
+        if self.given_up:
             raise given_up_before()
         began = self._monotonic()
         try:
@@ -196,7 +193,6 @@ class OwnThread(HeldObject[_Object]):
 
     Args:
         build: Makes the object; called on the thread, before the first call.
-        name: Name of the thread.
         dispose: Releases the object's resources; called last on the thread, if the object was built.
     """
 
@@ -224,9 +220,6 @@ class OwnThread(HeldObject[_Object]):
 
         Args:
             limit_s: Time limit in seconds; ``None`` for no limit.
-            function: The function.
-            arguments: Its further arguments.
-            named: Its keyword arguments.
 
         Raises:
             StepTimeout: No answer within ``limit_s`` seconds; the environment is abandoned.
@@ -273,15 +266,14 @@ def given_up_before() -> EnvironmentFault:
 _Environment = TypeVar("_Environment", bound=Environment)
 
 
-class ThreadStepper(Generic[_Environment]):
-    """A :class:`Stepper` whose environment lives on its own thread.
+class ThreadStepper(LocalStepper, Generic[_Environment]):
+    """Calls its environment on a thread of its own.
 
     A call that misses its deadline cannot be stopped; its thread is abandoned and ends as soon as the call
     returns. A call whose caller is cancelled runs to its end, and its answer is dropped.
 
     Args:
         build: Makes the environment; called on the thread, before the first call.
-        name: Name of the thread.
         dispose: Releases the environment; called last on the thread, if it was made.
     """
 
@@ -298,35 +290,6 @@ class ThreadStepper(Generic[_Environment]):
     def given_up(self) -> bool:
         """See :attr:`Stepper.given_up`; also true once an event loop closed during a call."""
         return self._thread.given_up
-
-    async def reset(
-        self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
-    ) -> Stepped:
-        """See :meth:`Stepper.reset`."""
-        return await self._call(
-            limit_s,
-            lambda world: answered(world, world.reset(seed=seed, episode_id=episode_id, options=options)),
-        )
-
-    async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
-        """See :meth:`Stepper.step`."""
-        return await self._call(limit_s, lambda world: answered(world, world.step(action)))
-
-    async def snapshot(self, *, limit_s: float | None) -> bytes:
-        """See :meth:`Stepper.snapshot`."""
-        return await self._call(limit_s, lambda world: world.snapshot())
-
-    async def restore(self, snapshot: bytes, *, limit_s: float | None) -> Stepped:
-        """See :meth:`Stepper.restore`."""
-        return await self._call(limit_s, lambda world: answered(world, world.restore(snapshot)))
-
-    async def state(self, *, limit_s: float | None) -> Mapping[str, Any]:
-        """See :meth:`Stepper.state`."""
-        return await self._call(limit_s, lambda world: world.state)
-
-    async def truth(self, *, limit_s: float | None) -> Mapping[str, Any]:
-        """See :meth:`Stepper.truth`."""
-        return await self._call(limit_s, lambda world: world.truth())
 
     async def aclose(self) -> None:
         """See :meth:`Stepper.aclose`."""

@@ -21,7 +21,7 @@ from spectator.steppers.remote import (
     AGENT,
     CLOSE_S,
     MAX_ANSWER_BYTES,
-    RemoteCalls,
+    RemoteStepper,
     read_flag,
     read_legal,
     read_object,
@@ -42,7 +42,7 @@ NO_ROOM: Final = frozenset({"CAPACITY_REACHED", "FACTORY_ERROR", "SESSION_ERROR"
 """Error codes that end the session; others leave it unchanged."""
 
 
-class OpenEnvStepper:
+class OpenEnvStepper(RemoteStepper):
     """A :class:`Stepper` of an environment on any OpenEnv server.
 
     ``reset`` opens the socket, and it is never reopened during an episode, because the server ends a session
@@ -58,6 +58,7 @@ class OpenEnvStepper:
     """
 
     def __init__(self, url: str, *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__()
         try:
             import websockets.asyncio.client  # noqa: F401 - check that it is installed
         except ModuleNotFoundError as error:
@@ -67,51 +68,33 @@ class OpenEnvStepper:
             ) from error
         self._url = socket_url(url)
         self._headers = dict(headers or {})
-        self._calls = RemoteCalls()
         self._socket: ClientConnection | None = None
-
-    @property
-    def given_up(self) -> bool:
-        """See :attr:`Stepper.given_up`."""
-        return self._calls.given_up
 
     async def reset(
         self, *, seed: int, episode_id: str, options: Mapping[str, Any], limit_s: float | None
     ) -> Stepped:
         """See :meth:`Stepper.reset`; ``options`` are sent beside the seed, as in OpenEnv."""
         data = {**options, "seed": seed, "episode_id": episode_id}
-        answer = await self._calls.within(limit_s, self._begin(data))
-        return self._calls.began(_observation(answer))
+        answer = await self._within(limit_s, self._begin(data))
+        return self._began(_observation(answer))
 
     async def step(self, action: Action, *, limit_s: float | None) -> Stepped:
         """See :meth:`Stepper.step`."""
         try:
-            answer = await self._calls.within(limit_s, self._ask("step", dict(action)))
+            answer = await self._within(limit_s, self._ask("step", dict(action)))
         except _Invalid as invalid:
-            return self._calls.refused(Refusal("action.shape", str(invalid)))
+            return self._refused(Refusal("action.shape", str(invalid)))
         observation = _observation(answer)
         state = await self._last_state(limit_s) if observation.done else {}
-        return self._calls.went_on(observation, state)
-
-    async def snapshot(self, *, limit_s: float | None) -> bytes:
-        """See :meth:`Stepper.snapshot`; always fails."""
-        raise EnvironmentFault("an OpenEnv server keeps no snapshots")
-
-    async def restore(self, snapshot: bytes, *, limit_s: float | None) -> Stepped:
-        """See :meth:`Stepper.restore`; always fails."""
-        raise EnvironmentFault("an OpenEnv server keeps no snapshots")
+        return self._went_on(observation, state)
 
     async def state(self, *, limit_s: float | None) -> Mapping[str, Any]:
         """See :meth:`Stepper.state`."""
-        return await self._calls.within(limit_s, self._ask("state"))
-
-    async def truth(self, *, limit_s: float | None) -> Mapping[str, Any]:
-        """See :meth:`Stepper.truth`; always empty, as OpenEnv has no such request."""
-        return {}
+        return await self._within(limit_s, self._ask("state"))
 
     async def aclose(self) -> None:
         """See :meth:`Stepper.aclose`; notifies the server and waits at most two seconds."""
-        self._calls.given_up = True
+        self.given_up = True
         socket, self._socket = self._socket, None
         if socket is None:
             return

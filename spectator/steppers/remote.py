@@ -51,15 +51,31 @@ def observed(observation: Mapping[str, Any], reward: float, total: float) -> Obs
     return Observed(text=clean_text(encode_json(dict(observation)), MAX_TEXT), reward=reward, total=total)
 
 
-class RemoteCalls:
-    """One episode with an environment on another server: calls with deadlines, and the sum of the rewards."""
+class RemoteStepper:
+    """The common part of steppers on other servers: calls with deadlines, and the sum of the rewards.
+
+    Such servers keep no snapshots and reveal no sealed truth.
+    """
 
     def __init__(self) -> None:
         self.given_up = False
+        """See :attr:`Stepper.given_up`."""
         self._total = 0.0
         self._shown: Observation | None = None
 
-    async def within(self, limit_s: float | None, answer: Coroutine[Any, Any, _Answer]) -> _Answer:
+    async def snapshot(self, *, limit_s: float | None) -> bytes:
+        """See :meth:`Stepper.snapshot`; always fails."""
+        raise EnvironmentFault("the server keeps no snapshots")
+
+    async def restore(self, snapshot: bytes, *, limit_s: float | None) -> Stepped:
+        """See :meth:`Stepper.restore`; always fails."""
+        raise EnvironmentFault("the server keeps no snapshots")
+
+    async def truth(self, *, limit_s: float | None) -> Mapping[str, Any]:
+        """See :meth:`Stepper.truth`; always empty, as neither protocol has such a request."""
+        return {}
+
+    async def _within(self, limit_s: float | None, answer: Coroutine[Any, Any, _Answer]) -> _Answer:
         """Await the server's answer with a deadline.
 
         Raises:
@@ -82,7 +98,7 @@ class RemoteCalls:
             self.given_up = True  # the request may be in progress, and its answer would come next
             raise
 
-    def began(self, observation: Observation) -> Stepped:
+    def _began(self, observation: Observation) -> Stepped:
         """Return the answer to ``reset``.
 
         Raises:
@@ -93,12 +109,12 @@ class RemoteCalls:
         self._total = 0.0
         return self._stepped(observation, {})
 
-    def went_on(self, observation: Observation, state: Mapping[str, Any]) -> Stepped:
+    def _went_on(self, observation: Observation, state: Mapping[str, Any]) -> Stepped:
         """Return the answer to a step that was carried out; ``state`` is set after the last one."""
         self._total += observation.reward
         return self._stepped(observation, state)
 
-    def refused(self, refusal: Refusal) -> Stepped:
+    def _refused(self, refusal: Refusal) -> Stepped:
         """Return the answer to a refused step: the last observation with the refusal.
 
         Raises:

@@ -64,7 +64,6 @@ class AnyAction(ScriptedPolicy):
     """Draws random actions that match the schema; the server may still refuse them.
 
     Args:
-        world: The world.
         seed: Seed of its random generator.
     """
 
@@ -115,7 +114,6 @@ def http_world(where: HttpEnvironment, *, own_ids: bool = False, max_steps: int 
     """Make the world of an environment on a pooled rollout server: chat messages in, text out.
 
     Args:
-        where: The environment.
         own_ids: Whether each episode has its own environment there, with the episode's id.
         max_steps: Steps after which an episode is cut off.
     """
@@ -140,7 +138,6 @@ def text_world(
 
     Args:
         title: Its name for people.
-        summary: A sentence on it.
         open_stepper: Opens the environment of an episode, by its id.
         max_steps: Steps after which an episode is cut off.
         field: The action's field with the text; ``None`` if an action is any object.

@@ -118,7 +118,6 @@ class SharedThread:
     call. A call that takes longer than ``patience_s`` keeps its thread for itself, which ends after it.
 
     Args:
-        name: Name of the thread.
         patience_s: Seconds after which a call counts as slow.
 
     >>> async def main() -> int:
@@ -157,7 +156,6 @@ class SharedThread:
         """Queue a call of ``held``.
 
         Args:
-            held: The object.
             run: The function to call with it.
             coming: Receives the answer; ``None`` disposes of the object.
         """
@@ -207,11 +205,6 @@ class SharedObject(HeldObject[_Object]):
     """An object that a :class:`SharedThread` calls, one call at a time, with a deadline for every call.
 
     A call that misses its deadline cannot be stopped; the object is never called again.
-
-    Args:
-        shared: Calls it.
-        build: Makes the object.
-        dispose: Releases its resources.
     """
 
     def __init__(

@@ -281,18 +281,6 @@ def test_large_steps_wait_for_the_journal_no_longer_than_their_size_allows() -> 
     asyncio.run(scenario())
 
 
-def test_a_start_shares_a_commit_with_the_steps_after_it_and_is_acknowledged_once_recorded() -> None:
-    async def scenario() -> None:
-        async with supervising() as stage:
-            stage.supervisor.open_stepper = inline
-            episode = await stage.start(options={"turns": 200}, view="derived")
-            kinds = [one.type for one in stage.journal.appends[0]]
-            assert kinds[0] == "episode.started" and "step.taken" in kinds
-            await episode.wait()
-
-    asyncio.run(scenario())
-
-
 @pytest.mark.parametrize("turns", [3, 500], ids=["that ends at once", "that would go on"])
 def test_a_start_that_cannot_be_recorded_leaves_no_episode(turns: int) -> None:
     async def scenario() -> None:
@@ -315,7 +303,7 @@ def test_steps_that_wait_are_numbered_anew_when_one_before_them_is_withdrawn() -
         journal: Any = RecordingJournal(fail_at=2, failure=JournalUnavailable("the disk is full"))
         stream = stream_on(journal, "batched")
         plan = plan_episode(EpisodeRequest("counting", view="derived"), draw_seed=lambda: 7)
-        await stream.begin([(0, [core_fact(plan.started())])])
+        await stream.emit_steps([(0, [core_fact(plan.started())])], patient=False)
         warned = [core_fact(Warned(message="one")), core_fact(Warned(message="two"))]
         pausing = asyncio.ensure_future(
             stream.emit(1, [core_fact(EpisodePaused(by="a test"))], patient=False)
@@ -341,7 +329,7 @@ def test_a_paid_step_is_recorded_while_the_next_is_decided_and_before_that_is_ta
         assert (plan.commit, paid.commit) == ("batched", "overlapped")
         assert dataclasses.replace(paid, view="live").commit == "step"
         stream = stream_on(journal, paid.commit)
-        await stream.begin([(0, [core_fact(plan.started())])])
+        await stream.emit_steps([(0, [core_fact(plan.started())])], patient=False)
         assert [one.type for one in recorded.events] == ["episode.started"], (
             "nothing is asked before it is there"
         )
@@ -363,7 +351,7 @@ def test_a_paid_step_that_cannot_be_recorded_stops_the_one_after_it() -> None:
         journal: Any = RecordingJournal(fail_at=2, failure=JournalUnavailable("the disk is full"))
         stream = stream_on(journal, "overlapped")
         plan = plan_episode(EpisodeRequest("counting", view="derived"), draw_seed=lambda: 7)
-        await stream.begin([(0, [core_fact(plan.started())])])
+        await stream.emit_steps([(0, [core_fact(plan.started())])], patient=False)
         await stream.emit_steps([(1, [core_fact(Warned(message="one"))])])
         with pytest.raises(JournalUnavailable, match="the disk is full"):
             await stream.settle()
@@ -394,7 +382,7 @@ def test_who_looks_while_the_record_is_read_does_not_shift_the_numbers(watched: 
             "ep-1", "e", world=COUNTING, journal=slow, bus=MemoryBus(), clock=ManualClock(), commit="batched"
         )
         plan = plan_episode(EpisodeRequest("counting", view="derived"), draw_seed=lambda: 7)
-        await stream.begin([(0, [core_fact(plan.started())])])
+        await stream.emit_steps([(0, [core_fact(plan.started())])], patient=False)
         await stream.emit(1, [core_fact(Warned(message="one")), core_fact(Warned(message="two"))])
         await stream.settle()
         subscription = stream.subscribe(Overflow.CLOSE) if watched else None

@@ -19,7 +19,7 @@ from spectator.episodes.controls import EndRequest, EpisodeLimits, Pace
 from spectator.errors import JournalError
 from spectator.events import Fact
 from spectator.observations import Observation, Refusal
-from spectator.policies.policy import Decision, EndsWhenCancelled, Preset
+from spectator.policies.policy import Decision, Preset
 from spectator.steppers.local import OpenStepper, ThreadStepper, inline, on_a_thread
 from tests.episodes.harness import Played, drive, no_environment_threads, types
 from tests.fakes import (
@@ -39,20 +39,12 @@ pytestmark = pytest.mark.usefixtures("nothing_blocks")
 STOP = EndRequest("stopped", "stopped by a test")
 
 
-class AskedHere(EndsWhenCancelled, FakePolicy):
-    """One that is asked in the task of the episode."""
-
-
-either_way = pytest.mark.parametrize("kind", [FakePolicy, AskedHere])
-
-
 def decides(
     answer: Callable[..., Any],
     closing: Callable[..., Any] = lambda: None,
-    kind: type[FakePolicy] = FakePolicy,
 ) -> tuple[Any, FakePolicy]:
     """A world whose captain answers so, and the captain."""
-    policy = kind(answer, closing)
+    policy = FakePolicy(answer, closing)
     return world_with(policy=lambda seed: policy), policy
 
 
@@ -120,7 +112,6 @@ for _ in range(100):
     NESTED = {"x": NESTED}
 
 
-@either_way
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
@@ -146,12 +137,12 @@ for _ in range(100):
         (lambda seen: Decision({"text": "1"}, "model", exchanges=[{}]), "request"),
     ],
 )
-def test_a_policy_that_fails(answer: Callable[..., Any], said: str, kind: type[FakePolicy]) -> None:
+def test_a_policy_that_fails(answer: Callable[..., Any], said: str) -> None:
     async def decide(observation: Observation) -> Decision:
         decision: Decision = answer(observation)
         return decision
 
-    world, policy = decides(lambda observation: decide(observation), kind=kind)
+    world, policy = decides(lambda observation: decide(observation))
     played = play(world, turns=2)
     assert played.end["reason"] == "policy_error"
     assert said in played.end["detail"]
@@ -372,9 +363,8 @@ def test_an_action_that_the_world_changes_is_recorded_as_it_was_decided() -> Non
 # nobody waits for ever
 
 
-@either_way
-def test_a_decision_that_never_comes(kind: type[FakePolicy]) -> None:
-    world, policy = decides(forever, kind=kind)
+def test_a_decision_that_never_comes() -> None:
+    world, policy = decides(forever)
     played = play(world, limits=EpisodeLimits(decision_s=0.03))
     assert (played.end["reason"], played.end["detail"]) == ("timeout", "counter did not decide within 0.03 s")
     assert policy.closed == 1
@@ -442,9 +432,8 @@ def test_stopped_before_the_first_step() -> None:
     assert (policy.asked, policy.closed) == (0, 1)
 
 
-@either_way
-def test_stopped_during_a_decision_that_hangs(kind: type[FakePolicy]) -> None:
-    world, policy = decides(forever, kind=kind)
+def test_stopped_during_a_decision_that_hangs() -> None:
+    world, policy = decides(forever)
 
     async def stop(played: Played) -> None:
         await until(lambda: policy.asked == 1)
@@ -523,11 +512,10 @@ def test_asked_to_end_in_the_moment_when_a_deadline_passes() -> None:
 # cancelled from outside
 
 
-@pytest.mark.parametrize("where", ["decision", "decision, asked here", "pause", "pace", "journal"])
+@pytest.mark.parametrize("where", ["decision", "pause", "pace", "journal"])
 def test_cancelled(where: str) -> None:
     clock, hold = ManualClock(), asyncio.Event()
-    kind = AskedHere if where == "decision, asked here" else FakePolicy
-    policy = kind(forever if where.startswith("decision") else counted)
+    policy = FakePolicy(forever if where == "decision" else counted)
     journal = RecordingJournal(hold=hold, hold_from=3 if where == "journal" else 10_000)
 
     async def reach(played: Played) -> None:

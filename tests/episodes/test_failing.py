@@ -25,7 +25,7 @@ from spectator.observations import Observation
 from spectator.policies.policy import Decision
 from spectator.steppers.local import on_a_thread
 from tests.episodes.harness import QUICK, drive, end_of, plan_of, stream_of, supervising, types
-from tests.fakes import RecordingJournal, world_with
+from tests.fakes import NO_JOURNAL, RecordingJournal, world_with
 
 TURNS = 4
 
@@ -113,7 +113,9 @@ def test_suspend_leaves_it_without_an_end_and_it_can_be_played_on() -> None:
         }
         assert journal.events[-1].event.patch["warning"]["message"].startswith("counter could not decide")
         Failing.down = False
-        rebuilt = await rebuild(UnfinishedRecord.of(journal.events), limit_s=20, load=lambda name: world)
+        rebuilt = await rebuild(
+            UnfinishedRecord.of(journal.events, NO_JOURNAL), limit_s=20, load=lambda name: world
+        )
         assert rebuilt.plan.on_failure == "suspend" and rebuilt.attempt == 1
         async with supervising(world, journal=journal) as stage:
             episode = await stage.supervisor.play_on(rebuilt)
@@ -128,7 +130,9 @@ def test_however_often_it_is_suspended_it_is_not_taken_for_what_kills_the_server
         world = failing()
         journal, _ = await played(world, "suspend")
         for _ in range(5):
-            rebuilt = await rebuild(UnfinishedRecord.of(journal.events), limit_s=20, load=lambda name: world)
+            rebuilt = await rebuild(
+                UnfinishedRecord.of(journal.events, NO_JOURNAL), limit_s=20, load=lambda name: world
+            )
             assert rebuilt.attempt == 1
             async with supervising(world, journal=journal) as stage:
                 episode = await stage.supervisor.play_on(rebuilt)
@@ -215,7 +219,9 @@ def test_a_captain_that_cannot_be_built_suspends_an_episode_that_has_hardly_begu
         journal, ended = await played(world, "suspend")
         assert ended is None and types(journal.events) == ["episode.started", "episode.suspended"]
         broken[0] = False
-        rebuilt = await rebuild(UnfinishedRecord.of(journal.events), limit_s=20, load=lambda name: world)
+        rebuilt = await rebuild(
+            UnfinishedRecord.of(journal.events, NO_JOURNAL), limit_s=20, load=lambda name: world
+        )
         async with supervising(world, journal=journal) as stage:
             assert (await (await stage.supervisor.play_on(rebuilt)).wait()).reason == "finished"
 

@@ -24,13 +24,14 @@ class AtOnce:
     def __init__(self, failure: JournalError | None = None) -> None:
         self._failure = failure
 
-    def begin(self, opening: object, attachments: object) -> asyncio.Future[None]:
-        recorded: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        if self._failure is None:
-            recorded.set_result(None)
-        else:
-            recorded.set_exception(self._failure)
-        return recorded
+    async def emit_steps(self, opening: object, *, patient: bool, attachments: object) -> int:
+        assert not patient
+        if self._failure is not None:
+            raise self._failure
+        return 0
+
+    async def let_go(self) -> None:
+        return
 
     async def run(self) -> EpisodeEnded:
         return self.ended

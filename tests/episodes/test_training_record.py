@@ -14,7 +14,7 @@ import pytest
 
 from spectator.clock import SystemClock
 from spectator.environments.counting.world import CountingEnvironment
-from spectator.episodes.recorded_calls import calls_of, spent_on, with_whole_replies
+from spectator.episodes.recorded_calls import calls_of, spent_on
 from spectator.episodes.recovery import recover
 from spectator.episodes.replayer import verify_attachments
 from spectator.episodes.restore import UnfinishedRecord, rebuild
@@ -146,8 +146,8 @@ def test_what_was_asked_for_a_decision_that_failed_is_recorded_with_the_failure(
 
 
 async def played_on(journal: SqlJournal, world: Any, answers: list[bool]) -> None:
-    recorded = await with_whole_replies(journal, await journal.read("ep-0001"))
-    rebuilt = await rebuild(UnfinishedRecord.of(recorded), limit_s=20, load=lambda name: world)
+    recorded = await journal.read("ep-0001")
+    rebuilt = await rebuild(UnfinishedRecord.of(recorded, journal), limit_s=20, load=lambda name: world)
     async with supervising(world, journal=journal) as stage:
         episode = await stage.supervisor.play_on(rebuilt)
         assert (await episode.wait()).reason == "finished"

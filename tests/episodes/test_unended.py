@@ -14,6 +14,7 @@ from spectator.events import Event, RecordedEvent, record
 from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.harness import supervising
 from tests.episodes.test_playing_on import played, url_of
+from tests.fakes import NO_JOURNAL
 from tests.journal.records import said
 
 
@@ -51,7 +52,7 @@ def test_the_ends_of_a_record(tmp_path: Path, kinds: list[str], recoveries: int,
         await journal.append(recorded)
         summary = await journal.episode("ep-0001")
         assert summary is not None
-        for found in (await UnfinishedRecord.read(journal, summary), UnfinishedRecord.of(recorded)):
+        for found in (await UnfinishedRecord.read(journal, summary), UnfinishedRecord.of(recorded, journal)):
             assert (found.first, found.last) == (recorded[0].event, recorded[-1].event)
             assert (found.recoveries, found.paused) == (recoveries, paused)
             assert [one async for one in found.events(0)] == recorded
@@ -64,7 +65,7 @@ def test_the_ends_of_a_record(tmp_path: Path, kinds: list[str], recoveries: int,
 def test_what_does_not_begin_with_a_start_is_damaged(tmp_path: Path) -> None:
     for recorded in ([], [said("ep-1", 1)]):
         with pytest.raises(EpisodeDamaged, match="does not begin with its start"):
-            UnfinishedRecord.of(recorded)
+            UnfinishedRecord.of(recorded, NO_JOURNAL)
 
 
 def test_a_pause_of_a_real_episode_is_seen(tmp_path: Path) -> None:

@@ -23,7 +23,8 @@ from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
-from spectator.training.trl import Sampled, WorldRollouts, world_environment
+from spectator.training.trl import world_environment
+from spectator.training.trl_rollouts import Sampled, WorldRollouts
 from tests.llm.brains import Said, counter, read_situation
 from tests.llm.endpoints import endpoint, write_captains
 from tests.training.stand_ins import harness_sessions

@@ -20,7 +20,7 @@ from spectator.cli import main
 from spectator.environments.counting.world import CountingEnvironment
 from spectator.environments.world import World
 from spectator.exports.formats import FORMATS
-from spectator.journal.encoding import BadLine, json_line, read_jsonl, write_jsonl
+from spectator.journal.encoding import BadLine, atomic_file, json_line, read_jsonl
 from tests.llm.brains import Said, batsman, counter, read_situation
 from tests.rollouts.exported_run import GROUPS, SIZE, TURNS, fork_a_miscount, play_run
 
@@ -307,13 +307,19 @@ def test_the_page_lists_the_columns(form: str) -> None:
     assert {name for name, _, marked in listed if marked} == set(as_json)
 
 
+def write_lines(rows: list[dict[str, Any]], path: Path) -> None:
+    with atomic_file(path) as file:
+        for row in rows:
+            file.write(json_line(row) + "\n")
+
+
 def test_what_was_written_is_read_back_and_bad_lines_are_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
     written: list[dict[str, Any]] = [
         {"text": "é\u2028", "n": [1, 2.5, None, True]},
         {"deep": {"x": [{}]}},
     ]
-    assert write_jsonl(written, path) == 2
+    write_lines(written, path)
     assert list(read_jsonl(path)) == written
     whole = path.read_bytes()
     path.write_bytes(whole + b'\n[1]\n{"reward": NaN}\n\xff\xfe\n' + whole[:9])
@@ -322,7 +328,7 @@ def test_what_was_written_is_read_back_and_bad_lines_are_named(tmp_path: Path) -
     assert [row.number for row in found if isinstance(row, BadLine)] == [4, 5, 6, 7]
     before = path.read_bytes()
     with pytest.raises(ValueError, match="not JSON compliant"):
-        write_jsonl([{"a": 1}, {"reward": float("nan")}], path)
+        write_lines([{"a": 1}, {"reward": float("nan")}], path)
     assert path.read_bytes() == before, "what cannot be written leaves the file as it was"
     assert [one.name for one in tmp_path.iterdir()] == ["rows.jsonl"]
     assert json_line({"a": "\n"}) == '{"a":"\\n"}'

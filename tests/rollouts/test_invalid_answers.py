@@ -25,7 +25,8 @@ from spectator.runs.run_records import RunTail
 from spectator.runs.run_summary import summarize_run
 from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
-from spectator.training.trl import Sampled, WorldRollouts, part_reward, value_reward, world_environment
+from spectator.training.trl import part_reward, value_reward, world_environment
+from spectator.training.trl_rollouts import Sampled, WorldRollouts
 from tests.llm.brains import Said, counter, read_situation
 from tests.llm.endpoints import endpoint
 from tests.rollouts.doors import (

@@ -17,6 +17,7 @@ from spectator.events import RecordedEvent
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.model_presets import ModelBuild
 from spectator.runs.run_plan import job_plan
+from tests.fakes import NO_JOURNAL
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 from tests.serving import serve, test_settings
@@ -40,7 +41,9 @@ async def recorded(folder: Path, episode_id: str) -> list[RecordedEvent]:
 async def planned_again(events: list[RecordedEvent], cast: Cast) -> EpisodePlan:
     """The plan with which an episode is played on that stopped after its first step."""
     step = next(one.event.seq for one in events if one.event.type == "step.taken")
-    rebuilt = await rebuild(UnfinishedRecord.of(events[:step]), limit_s=60, load=cast.load, attempts=3)
+    rebuilt = await rebuild(
+        UnfinishedRecord.of(events[:step], NO_JOURNAL), limit_s=60, load=cast.load, attempts=3
+    )
     await rebuilt.stepper.aclose()
     return rebuilt.plan
 

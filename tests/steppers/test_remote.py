@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from spectator.errors import ConfigurationError, EnvironmentFault
 from spectator.policies.policy import random_json
 from spectator.steppers.openenv import OpenEnvStepper, _data, _observation
-from spectator.steppers.remote import RemoteCalls, read_object
+from spectator.steppers.remote import RemoteStepper, read_object
 from spectator.steppers.remote_world import remote_world
 from tests.profiled_worlds import ORDERING, TRADING, Form
 
@@ -56,7 +56,7 @@ answers = st.fixed_dictionaries(
 def test_any_answer_of_an_openenv_server(answer: dict[str, Any]) -> None:
     try:
         frame = read_object(json.dumps(answer))
-        stepped = RemoteCalls().went_on(_observation(_data("step", frame)), {})
+        stepped = RemoteStepper()._went_on(_observation(_data("step", frame)), {})
     except EnvironmentFault:
         return
     observation = stepped.observation

@@ -26,7 +26,8 @@ from tokenizers.decoders import ByteLevel
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
 from trl import GRPOConfig, GRPOTrainer
 
-from spectator.training.trl import Sampled, WorldRollouts, part_reward, value_reward, world_environment
+from spectator.training.trl import part_reward, value_reward, world_environment
+from spectator.training.trl_rollouts import Sampled, WorldRollouts
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "training" / "trl.md"
 

@@ -23,7 +23,8 @@ from spectator.llm.chat import ChatAnswer
 from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
-from spectator.training.trl import WorldRollouts, world_environment
+from spectator.training.trl import world_environment
+from spectator.training.trl_rollouts import WorldRollouts
 from tests.training.stand_ins import harness_sessions
 from tests.training.test_trl_rollouts import Letters, counted, engine, lost, prompts, trainer
 

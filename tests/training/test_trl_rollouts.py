@@ -13,14 +13,8 @@ import pytest
 
 from spectator.errors import EpisodeError, InvalidRequest
 from spectator.training.text_episode import TextEpisode
-from spectator.training.trl import (
-    Sampled,
-    WorldRollouts,
-    part_reward,
-    sample_with_trainer,
-    score_reward,
-    value_reward,
-)
+from spectator.training.trl import part_reward, score_reward, value_reward
+from spectator.training.trl_rollouts import Sampled, WorldRollouts, sample_with_trainer
 
 END = 0
 

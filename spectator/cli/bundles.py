@@ -128,6 +128,12 @@ def _confirm(manifest: BundleManifest, verdict: Verdict) -> None:
     for one in results.captains:
         share = f"{100 * one.share.value:.1f} % ({100 * one.share.low:.1f} to {100 * one.share.high:.1f})"
         click.echo(f"{'-' if one.rank is None else one.rank:>2}  {one.name}  {share}")
+    for one in results.captains:
+        if one.asked.settings is not None:
+            failed = ", ".join(f"{why} {times}" for why, times in one.asked.fallbacks.items()) or "none"
+            click.echo(f"{one.name}: {one.asked.decisions} decisions, failed: {failed}")
+            for line in (f"requests: {one.asked.replies.requests}", *one.asked.replies.lines()):
+                click.echo(f"    {line}")
     seeds = manifest.seeds
     made = f"sealed seeds, commitment {seeds.commitment}" if seeds.made == "sealed" else "development seeds"
     click.echo(f"{len(results.matches)} matches on {seeds.count} seeds; {made}")

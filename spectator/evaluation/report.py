@@ -15,6 +15,7 @@ from spectator.catalog import load_world
 from spectator.environments.contract import OUTCOME, Measure
 from spectator.evaluation.figures import RANKED_SHARE, measures_of
 from spectator.evaluation.results import CaptainResult, Estimate, PlayedMatch, Results
+from spectator.events import encode_json
 from spectator.text import clean_text
 
 Verdict = tuple[str, str]
@@ -425,7 +426,17 @@ def _asked(results: Results) -> str:
         for one in models
     ]  # fmt: skip
     heads = ["All matches", "Decisions", "Tokens", "Cost", "Fallbacks"]
-    return _table("What was asked of models, and what it took.", heads, rows)
+    certificates = [_certificate(one) for one in models if one.asked.settings is not None]
+    return _table("What was asked of models, and what it took.", heads, rows) + "".join(certificates)
+
+
+def _certificate(one: CaptainResult) -> str:
+    """How a model was asked, and what its endpoint said of its replies."""
+    settings = {name: value for name, value in (one.asked.settings or {}).items() if value not in (None, {})}
+    shown = ", ".join(f"{name} {encode_json(value)}" for name, value in settings.items())
+    lines = [f"{one.asked.replies.requests:,} requests", *one.asked.replies.lines(), f"settings: {shown}"]
+    body = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<details><summary>How {escape(one.label)} was asked</summary><ul>{body}</ul></details>"
 
 
 def _measured(measure: Measure, estimate: Estimate | None) -> str:

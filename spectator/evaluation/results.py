@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,10 +16,13 @@ from spectator.environments.contract import DECISION_VALUE, OUTCOME
 from spectator.environments.world import SEALED_BIT
 from spectator.errors import ConfigurationError, EndReason
 from spectator.evaluation import statistics
+from spectator.evaluation.asking import Replies
 from spectator.evaluation.figures import RANKED_SHARE, EpisodeFigures, SeatFigures, measures_of
 from spectator.evaluation.intervals import Interval
 from spectator.evaluation.schedule import Schedule, ScheduledMatch
 from spectator.events import FailedDecisions
+from spectator.policies.model_presets import ModelBuild
+from spectator.policies.policy import Preset
 
 
 class Asked(BaseModel):
@@ -32,6 +35,10 @@ class Asked(BaseModel):
     )
     tokens: int = Field(default=0, ge=0, description="Prompt and answer together; 0 where no model was asked")
     cost: float = Field(default=0.0, ge=0, description="By the prices of the captains' catalogue")
+    settings: dict[str, Any] | None = Field(
+        default=None, description="Of a model: its settings that reach the endpoint, with secrets masked"
+    )
+    replies: Replies = Field(default_factory=Replies, description="What its endpoint said of its replies")
 
     @property
     def own_share(self) -> float | None:
@@ -44,8 +51,13 @@ class Asked(BaseModel):
         return self.own_share is None or self.own_share >= RANKED_SHARE
 
 
-def asked_of(seats: Iterable[SeatFigures]) -> Asked:
-    """Sum up one captain's seats, including unfinished matches."""
+def asked_of(seats: Sequence[SeatFigures], preset: Preset | None = None) -> Asked:
+    """Sum up one captain's seats, including unfinished matches.
+
+    Args:
+        seats: Its seats.
+        preset: The captain, for its settings.
+    """
     decisions, tokens, cost, fallbacks = 0, 0.0, 0.0, Counter[str]()
     for seat in seats:
         decisions += seat.decisions
@@ -57,7 +69,15 @@ def asked_of(seats: Iterable[SeatFigures]) -> Asked:
         fallbacks=dict(sorted(fallbacks.items())),
         tokens=round(tokens),
         cost=round(cost, 6),
+        settings=how_asked(preset),
+        replies=Replies.of(seat.replies for seat in seats),
     )
+
+
+def how_asked(preset: Preset | None) -> dict[str, Any] | None:
+    """The settings of a model that reach its endpoint; ``None`` for other captains."""
+    build = None if preset is None else preset.build
+    return build.captain.sent() if isinstance(build, ModelBuild) else None
 
 
 class Estimate(BaseModel):
@@ -215,7 +235,7 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
         for seat in found[match].seats:
             whose = match.home if seat is found[match].seats[0] else match.away
             seats.get(whose or "", []).append(seat)
-    asked = {name: asked_of(taken) for name, taken in seats.items()}
+    asked = {name: asked_of(taken, schedule.world.captains[name]) for name, taken in seats.items()}
     field = tables.among([name for name in schedule.captains if asked[name].ranked])
     places = statistics.rank(field.names, field.points, field.games, rng) if len(field.names) > 1 else []
     ranked = {one.name: (place, one) for place, one in enumerate(places, 1)}

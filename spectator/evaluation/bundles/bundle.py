@@ -89,7 +89,9 @@ class BundledCaptain(_Part):
         default_factory=list, description="The models that answered, as they named themselves"
     )
     asked: dict[str, Any] | None = Field(
-        default=None, description="Of a model: its settings, without key, address and extra fields"
+        default=None,
+        description="Of a model: all its settings that reach the endpoint, with secrets masked; how it "
+        "answered is in `results`",
     )
 
 

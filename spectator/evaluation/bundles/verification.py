@@ -286,6 +286,7 @@ async def _episodes(
     size = len(known) if sample is None else min(sample.size, len(known))
     again = set(known if sample is None else sample.rng.sample(known, size))
     found: dict[str, EpisodeFigures | None] = {}
+    claims: dict[str, None] = {}
     report(0, len(known))
     for done, episode_id in enumerate(known, 1):
         number, attempt = attempts[episode_id]
@@ -294,10 +295,12 @@ async def _episodes(
             journal, stated[episode_id], plan, replay=episode_id in again
         )
         verdict.wrong += checked.found
+        claims |= checked.claims
         verdict.replayed += episode_id in again
         found[episode_id] = checked.figures
         report(done, len(known))
         await asyncio.sleep(0)
+    verdict.wrong[:0] = [Misstatement(one) for one in claims]
     return found
 
 

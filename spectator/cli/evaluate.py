@@ -44,6 +44,10 @@ PHRASE: Final = "sealed-phrase.txt"
 """File in an evaluation's folder with its generated phrase."""
 
 
+MOST_MATCHES: Final = 2000
+"""Most matches of a pair in an evaluation that stops by itself."""
+
+
 def request_of(folder: Path) -> dict[str, Any]:
     """Read the arguments of a finished evaluation, except its seeds, so that it can be published.
 
@@ -61,8 +65,10 @@ def request_of(folder: Path) -> dict[str, Any]:
         return {
             "environment": kept["environment"], "captains": captains, "pack": kept["pack"],
             "matches": 2 * planned // matches_a_seed, "options": kept["options"],
-            "failed_decisions": kept["failed_decisions"],
-        }  # fmt: skip
+            "failed_decisions": kept["failed_decisions"], "until": None,
+        } | ({} if (rule := kept.get("until")) is None else {
+            "until": rule["half_width"], "matches": 2 * rule["most"],
+        })  # fmt: skip
     except FileNotFoundError as error:
         raise click.UsageError(
             "name the captains with --captains; without it --publish needs a finished evaluation in --out, "
@@ -180,6 +186,11 @@ REPORT_EVERY_S = 15.0
     "--matches", type=click.IntRange(min=2), default=40, show_default=True,
     help="Matches per pair of captains; must be even, because each seed is played from both seats.",
 )  # fmt: skip
+@click.option(
+    "--until", metavar="TEXT",
+    help="Stop when the interval of every pair is this narrow, such as '+-5 points'; --matches is then the "
+    f"most matches of a pair, by default {MOST_MATCHES:,}.",
+)  # fmt: skip
 @overs_option
 @world_options
 @click.option(
@@ -224,6 +235,7 @@ def evaluate(
     captains: str | None,
     pack: str,
     matches: int,
+    until: str | None,
     overs: int | None,
     options: dict[str, Any],
     seed: int,
@@ -259,6 +271,10 @@ def evaluate(
     stops at once, so that no fallback is scored in place of a model. If the cap of an episode is reached, a
     fallback plays it to the end, and the report names the episode.
 
+    --until '+-5 points' plays in batches of seeds until the 95 % interval of every pair is that narrow. The
+    next batch goes to the pair that it is expected to help most for its cost. The intervals hold whenever it
+    stops, also at --max-cost.
+
     --publish DIR writes the finished evaluation as a bundle that anyone can check without a key. The anchors
     of the world (random, heuristic, planner) play too. In a new folder the seeds are sealed: the phrase comes
     from --sealed or is generated, and the bundle reveals it. With --out and without --captains, --publish
@@ -269,24 +285,31 @@ def evaluate(
              HF_TOKEN=... spectator evaluate --captains llm:hf,heuristic --matches 40 --jobs 8 --max-cost 5
     Decision values need forecasts: add --option forecast_futures=200
     """
+    from spectator.evaluation.sequential import half_width_of
+
     shared = _shared_run(journal, run_name)
     if name is not None:
         sys.exit(_play_as_worker(out, name, shared))
     if publish is not None and shared is not None:
         raise click.UsageError("--publish needs the matches in the folder; omit --journal and --run")
+    if until is not None and shared is not None:
+        raise click.UsageError("--until decides in one process; omit --journal and --run")
+    if until is not None and _is_default("matches"):
+        matches = MOST_MATCHES
     asked = {
         "environment": environment, "pack": pack, "matches": matches,
+        "until": None if until is None else half_width_of(until),
         "options": options if overs is None else {**options, "max_overs": overs},
         "failed_decisions": failed_decisions, "waits_for_rest": waits_for_rest,
     }  # fmt: skip
-    request, schedule = _plan(asked, captains, out, sealed, seed, publish)
+    request, schedule = _plan(asked, captains, out, sealed, seed, publish, keyless=estimate)
     if estimate:
         return _estimate(schedule, jobs)
     if request.phrase is not None:
         announce_commitment(schedule, request.phrase, None if sealed else out)
-    results = _play(schedule, out, jobs, max_tokens, max_cost, shared)
-    if publish is not None and results.cut_short is None:
-        publish_bundle(schedule, request, out, publish)
+    results, judged = _play(schedule, out, jobs, max_tokens, max_cost, shared)
+    if publish is not None and (results.cut_short is None or schedule.rule is not None):
+        publish_bundle(judged, request, out, publish)
     _need_all_played(results)
 
 
@@ -329,6 +352,8 @@ def _plan(
     sealed: Path | None,
     seed: int,
     publish: Path | None,
+    *,
+    keyless: bool,
 ) -> tuple[EvaluationRequest, Schedule]:
     """Plan the evaluation from the options, or from the finished evaluation to publish."""
     from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
@@ -339,7 +364,7 @@ def _plan(
         raise click.UsageError("Missing option '--captains'.")
     else:
         asked |= request_of(out)
-    chosen = click.get_current_context().get_parameter_source("seed") is not ParameterSource.DEFAULT
+    chosen = not _is_default("seed")
     if sealed is not None:
         phrase: str | None = sealed.read_text(encoding="utf-8").strip()
     else:
@@ -348,7 +373,12 @@ def _plan(
     request = EvaluationRequest(**asked, seed=seed, phrase=phrase)
     if publish is not None:
         request = with_announced_anchors(request, load)
-    return request, plan_evaluation(request, load=load)
+    return request, plan_evaluation(request, load=load, keyless=keyless)
+
+
+def _is_default(option: str) -> bool:
+    """Whether an option of the command was not given."""
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.DEFAULT
 
 
 def _play(
@@ -358,8 +388,12 @@ def _play(
     max_tokens: int | None,
     max_cost: float | None,
     shared: SharedRun | None,
-) -> Results:
-    """Play the remaining matches within the caps, write the report, and print the findings."""
+) -> tuple[Results, Schedule]:
+    """Play the remaining matches within the caps, write the report, and print the findings.
+
+    Returns:
+        The results, and the matches that they rest on.
+    """
     from spectator.clock import SystemClock
     from spectator.evaluation.report import plots_of, report_page
     from spectator.evaluation.schedule import PLOTS, REPORT, RESULTS, write_text
@@ -370,7 +404,7 @@ def _play(
         preload()
         _warn_of_cost(schedule, paid, max_cost)
     caps = read_caps().ledger(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0)).caps
-    results = asyncio.run(_run(schedule, out, jobs, caps, shared))
+    results, judged = asyncio.run(_run(schedule, out, jobs, caps, shared))
     write_text(out / RESULTS, results.model_dump_json(indent=1))
     plots = plots_of(results)
     write_text(out / REPORT, report_page(results, ["spectator", *sys.argv[1:]], plots))
@@ -378,7 +412,7 @@ def _play(
     for name, svg in plots.items():
         write_text(out / PLOTS / f"{name}.svg", svg)
     _conclude(results, out)
-    return results
+    return results, judged
 
 
 def _need_all_played(results: Results) -> None:
@@ -391,13 +425,14 @@ def _need_all_played(results: Results) -> None:
 
 def _estimate(schedule: Schedule, jobs: int) -> None:
     """Print the expected usage of the models of ``schedule``."""
-    from spectator.evaluation.estimate import estimate_evaluation
+    from spectator.evaluation.estimate import estimate_evaluation, power_lines, total_lines
 
     estimates = estimate_evaluation(schedule)
     if not estimates:
         click.echo("no captain of this evaluation is a language model, so it uses no tokens")
     for one in estimates:
         click.echo("\n".join(one.lines(jobs)))
+    click.echo("\n".join([*total_lines(estimates, jobs), *power_lines(schedule)]))
 
 
 def _warn_of_cost(schedule: Schedule, paid: Sequence[str], max_cost: float | None) -> None:
@@ -410,14 +445,15 @@ def _warn_of_cost(schedule: Schedule, paid: Sequence[str], max_cost: float | Non
         refuse_unpriced([schedule.world.captains[name] for name in paid])
     for name in paid:
         matches = sum(name in (match.home, match.away) for match in schedule.matches)
-        click.echo(f"{name} calls its endpoint in {matches} matches, which may cost money", err=True)
+        most = "" if schedule.rule is None else "at most "
+        click.echo(f"{name} calls its endpoint in {most}{matches} matches, which may cost money", err=True)
 
 
 async def _run(
     schedule: Schedule, out: Path, jobs: int, caps: SpendCaps, shared: SharedRun | None
-) -> Results:
+) -> tuple[Results, Schedule]:
     from spectator.clock import SystemClock
-    from spectator.evaluation.evaluation_run import run_evaluation
+    from spectator.evaluation.evaluation_run import Played, run_by_rule, run_evaluation
     from spectator.evaluation.results import results_of
 
     total = len(schedule.matches)
@@ -426,11 +462,13 @@ async def _run(
         reporting: list[asyncio.Task[None]] = []
 
         def begin(ledger: SpendLedger) -> None:
+            for task in reporting:
+                task.cancel()
             reporting.append(asyncio.create_task(_report_spending(progress, ledger)))
 
-        try:
-            run = await run_evaluation(
-                schedule,
+        async def play(chosen: Schedule) -> Played:
+            return await run_evaluation(
+                chosen,
                 out,
                 jobs=jobs,
                 clock=SystemClock(),
@@ -439,18 +477,26 @@ async def _run(
                 on_begin=begin,
                 shared=shared,
             )
+
+        try:
+            if schedule.rule is None:
+                run = await play(schedule)
+            else:
+                schedule, run = await run_by_rule(schedule, schedule.rule, play, out)
         except asyncio.CancelledError:
-            click.echo(f"\ninterrupted: {progress.over} of {total} matches are finished; {AGAIN}", err=True)
+            of_all = f"{progress.over} of {total} matches are finished"
+            click.echo(f"\ninterrupted: {of_all}; {AGAIN}", err=True)
             raise
         finally:
             for task in reporting:
                 task.cancel()
-    if run.cut_short is not None and not schedule.whole(run.found).pairs:
+    judged = schedule.whole(run.found)
+    if run.cut_short is not None and not judged.pairs:
         raise click.ClickException(
-            f"{run.cut_short}; {len(run.found)} of {total} matches are finished, too few for results; "
-            f"{AGAIN}, once that is fixed"
+            f"{run.cut_short}; {len(run.found)} of {len(schedule.matches)} matches are finished, too few for "
+            f"results; {AGAIN}, once that is fixed"
         )
-    return await asyncio.to_thread(results_of, schedule, run.found, run.cut_short)
+    return await asyncio.to_thread(results_of, schedule, run.found, run.cut_short), judged
 
 
 async def _report_spending(progress: _EvaluationProgress, ledger: SpendLedger) -> None:
@@ -473,6 +519,7 @@ class _EvaluationProgress:
 
     def matches_over(self, over: int, total: int) -> None:
         """Show the number of finished matches."""
+        self._bar.length = total
         self._bar.update(over - self._bar.pos)
         self.over = over
         now = time.monotonic()

@@ -38,12 +38,25 @@ def conclusions(results: Results) -> Iterator[str]:
             yield f"{won}, {interval}, over {seeds} played from both seats."
         else:
             yield f"{first.label} did better on {share} of the comparisons, {interval}, over {seeds}."
+        yield from _until(results)
         yield _verdicts(results)
         yield from _by_value(results)
     else:
         needed = percent(RANKED_SHARE)
         yield f"No captain is ranked: fewer than two made {needed} of their decisions themselves."
     yield from _shortcomings(results)
+
+
+def _until(results: Results) -> Iterator[str]:
+    """How an evaluation with a stopping rule ended."""
+    if (until := results.until) is None:
+        return
+    target = f"\u00b1{100 * until.half_width:g} points"
+    played = ", ".join(f"{pair.replace('|', ' v ')} {seeds}" for pair, seeds in until.seeds.items())
+    if until.reached and max(until.seeds.values()) < until.most:
+        yield f"It stopped when the interval of every pair was within {target}. Seeds: {played}."
+    else:
+        yield f"It stopped before every interval was within {target}; they still hold. Seeds: {played}."
 
 
 def _shortcomings(results: Results) -> Iterator[str]:
@@ -138,10 +151,10 @@ def _verdicts(results: Results) -> str:
         return f"No captain is shown to be better: {pairs} one half."
     if len(met) == 1:
         return f"{sure[0]}: the interval excludes one half."
-    return (
-        f"{len(sure)} of {len(met)} pairs differ by more than their interval: {', '.join(sure)}. "
-        f"Of so many pairs about {0.05 * len(met):.2g} would seem to differ by chance alone."
-    )
+    found = f"{len(sure)} of {len(met)} pairs differ by more than their interval: {', '.join(sure)}. "
+    if results.until is not None:
+        return f"{found}All {len(met)} intervals hold together with 95 %, whenever it stopped (Bonferroni)."
+    return f"{found}Of so many pairs about {0.05 * len(met):.2g} would seem to differ by chance alone."
 
 
 WIDTH: Final = 680
@@ -462,6 +475,7 @@ def _method(results: Results, command: Sequence[str]) -> str:
     options = ", ".join(f"{name} {value}" for name, value in results.options.items())
     seeds = "sealed seeds, made from a secret phrase" if results.sealed else "development seeds"
     facts = [
+        *_stopped(results),
         f"{results.title} {results.environment_version}, pack {results.pack} {results.pack_version}; "
         f"{options}.",
         f"{len(results.matches)} episodes on {results.seeds} {seeds}; every pair of captains plays the same "
@@ -474,6 +488,18 @@ def _method(results: Results, command: Sequence[str]) -> str:
     ]
     made = shlex.join(command)
     return "".join(f"<p>{escape(fact)}</p>" for fact in facts) + f"<pre><code>{escape(made)}</code></pre>"
+
+
+def _stopped(results: Results) -> Iterator[str]:
+    """How the intervals of an evaluation with a stopping rule are made."""
+    if (until := results.until) is not None:
+        yield (
+            f"It played in batches until the intervals were narrow enough, so pairs played different numbers "
+            "of seeds, always the first ones. Their intervals are hedged betting confidence sequences "
+            f"(Waudby-Smith and Ramdas 2024) over seeds with alpha {until.alpha:.2g}, which hold whenever it "
+            "stops; a captain's share is the mean over its opponents. The other intervals do not take into "
+            "account that results decided when to stop."
+        )
 
 
 def _matches(results: Results) -> Iterator[str]:

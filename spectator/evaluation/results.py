@@ -6,7 +6,7 @@ import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 from pydantic import BaseModel, Field
@@ -20,6 +20,7 @@ from spectator.evaluation.asking import Replies
 from spectator.evaluation.figures import RANKED_SHARE, EpisodeFigures, SeatFigures, measures_of
 from spectator.evaluation.intervals import Interval
 from spectator.evaluation.schedule import Schedule, ScheduledMatch
+from spectator.evaluation.sequential import Look, Pair, SeedResult, StoppingRule, follow
 from spectator.events import FailedDecisions
 from spectator.policies.model_presets import ModelBuild
 from spectator.policies.policy import Preset
@@ -171,6 +172,20 @@ class PlayedMatch(BaseModel):
     )
 
 
+class Until(BaseModel):
+    """The stopping rule of an evaluation, by which pairs play different numbers of seeds."""
+
+    half_width: float = Field(
+        gt=0, lt=0.5, description="Half the width of the intervals at which it stops, in shares of 1"
+    )
+    most: int = Field(ge=1, description="Most seeds of each pair")
+    alpha: float = Field(description="Probability that the interval of one pair ever fails (Bonferroni)")
+    reached: bool = Field(description="Whether the rule stopped it; its intervals hold in any case")
+    seeds: dict[str, Annotated[int, Field(ge=0)]] = Field(
+        description="By pair, as `first|second`: seeds that it played, the first ones"
+    )
+
+
 class Results(BaseModel):
     """Everything that an evaluation found."""
 
@@ -191,6 +206,9 @@ class Results(BaseModel):
     level: float = statistics.LEVEL
     draws: int = statistics.DRAWS
     planned: int | None = Field(default=None, description="Number of planned matches")
+    until: Until | None = Field(
+        default=None, description="How it stopped by itself; null if it plays a fixed number of matches"
+    )
     cut_short: str | None = Field(
         default=None,
         description="Why matches are missing; only seeds whose matches are all finished count",
@@ -257,14 +275,60 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
         head_to_head=bool(schedule.world.opponents),
         spectator_version=__version__,
         planned=len(planned.matches),
+        until=_until(schedule, found),
         cut_short=cut_short,
         captains=captains,
         pairs=[
-            _pair(tables, pair, _edges(schedule, found, pair), rng)
+            _pair(tables, pair, _edges(schedule, found, pair), rng, schedule.rule)
             for pair in itertools.combinations([*ranked, *unranked], 2)
         ],
         matches=[_played(match, found[match]) for match in schedule.matches],
     )
+
+
+def _until(schedule: Schedule, found: Found) -> Until | None:
+    rule = schedule.rule
+    if rule is None:
+        return None
+    path = follow(rule, schedule.compared, looking_at(schedule, found))
+    return Until(
+        half_width=rule.half_width,
+        most=rule.most,
+        alpha=rule.alpha,
+        reached=path.finished,
+        seeds={"|".join(pair): one.judged for pair, one in path.comparisons.items()},
+    )
+
+
+def looking_at(schedule: Schedule, found: Found) -> Look:
+    """Return what a stopping rule looks at: a pair's result on a seed, from the figures of its matches.
+
+    Args:
+        schedule: Matches, at least those of ``found``.
+        found: Figures of the finished matches.
+    """
+    by_seed: dict[int, dict[tuple[str, str | None], EpisodeFigures]] = {}
+    for match in schedule.matches:
+        if match in found:
+            by_seed.setdefault(match.pair, {})[match.home, match.away] = found[match]
+    alone = not schedule.world.opponents
+
+    def look(pair: Pair, number: int) -> SeedResult | None:
+        a, b = pair
+        there = by_seed.get(number, {})
+        needed: list[tuple[str, str | None]] = [(a, None), (b, None)] if alone else [(a, b), (b, a)]
+        if any(one not in there for one in needed):
+            return None
+        met = list(_meetings(a, b, there))
+        whole = [one for one in met if one is not None]
+        seats = [seat for one in needed for seat in there[one].seats]
+        return SeedResult(
+            sum(whole) / len(whole) if len(whole) == len(met) else None,
+            sum(seat.figures.get("cost", 0.0) for seat in seats),
+            sum(seat.figures.get("latency_s", 0.0) * seat.decisions for seat in seats),
+        )
+
+    return look
 
 
 Outcomes = Mapping[tuple[str, str], Sequence[float | None]]
@@ -301,14 +365,15 @@ def _tables(schedule: Schedule, found: Found) -> _Tables:
     points = np.zeros((schedule.pairs, len(names), len(names)))
     games = np.zeros_like(points)
     outcomes: dict[tuple[str, str], list[float | None]] = {}
-    for pair, of_seed in itertools.groupby(schedule.matches, key=lambda match: match.pair):
+    by_seed = itertools.groupby(schedule.matches, key=lambda match: match.pair)
+    for pair, (_, of_seed) in enumerate(by_seed):
         played = {(match.home, match.away): found[match] for match in of_seed}
         for (i, a), (j, b) in itertools.combinations(enumerate(names), 2):
             met = list(_meetings(a, b, played))
             outcomes.setdefault((a, b), []).extend(met)
             outcomes.setdefault((b, a), []).extend(None if one is None else 1.0 - one for one in met)
             whole = [one for one in met if one is not None]
-            if len(whole) == len(met):
+            if met and len(whole) == len(met):
                 points[pair, i, j], points[pair, j, i] = sum(whole), len(whole) - sum(whole)
                 games[pair, i, j] = games[pair, j, i] = len(whole)
     return _Tables(names, points, games, outcomes)
@@ -317,9 +382,13 @@ def _tables(schedule: Schedule, found: Found) -> _Tables:
 def _meetings(
     a: str, b: str, played: Mapping[tuple[str, str | None], EpisodeFigures]
 ) -> Iterator[float | None]:
-    """Outcomes for ``a`` on one seed: of both matches, or of comparing the scores in the agent's seat."""
-    if (a, None) in played:
+    """Outcomes for ``a`` on one seed: of both matches, or of comparing the scores in the agent's seat.
+
+    None if they did not meet on it.
+    """
+    if (a, None) in played and (b, None) in played:
         yield _compared(played[a, None], played[b, None])
+    if (a, b) not in played or (b, a) not in played:
         return
     there, back = played[a, b], played[b, a]
     outcomes = _outcome(there), _outcome(back)
@@ -357,6 +426,8 @@ def _captain(
     preset, at = schedule.world.captains[name], tables.names.index(name)
     place, ranked = ranking.get(name, (None, None))
     points, games = tables.points[:, at, :].sum(axis=1), tables.games[:, at, :].sum(axis=1)
+    rule = schedule.rule
+    share = _share(points, games, rng) if rule is None else _share_of_field(tables, at, rule)
     return CaptainResult(
         name=preset.name,
         label=preset.label,
@@ -367,7 +438,7 @@ def _captain(
         rank_high=None if ranked is None else ranked.rank_high,
         best=0.0 if ranked is None else ranked.best,
         rating=None if ranked is None else Estimate.of(ranked.rating),
-        share=_share(points, games, rng) or Estimate(value=0.5, low=0.0, high=1.0, n=0),
+        share=share or Estimate(value=0.5, low=0.0, high=1.0, n=0),
         tally=_tally([one for (mine, _), met in tables.outcomes.items() if mine == name for one in met]),
         measures=_measured(schedule, found, name, rng),
         asked=asked,
@@ -387,10 +458,15 @@ def _edges(schedule: Schedule, found: Found, pair: tuple[str, str]) -> list[floa
 
 
 def _pair(
-    tables: _Tables, pair: tuple[str, str], edges: Sequence[float], rng: np.random.Generator
+    tables: _Tables,
+    pair: tuple[str, str],
+    edges: Sequence[float],
+    rng: np.random.Generator,
+    rule: StoppingRule | None,
 ) -> PairResult:
     i, j = (tables.names.index(name) for name in pair)
-    share = _share(tables.points[:, i, j], tables.games[:, i, j], rng)
+    points, games = tables.points[:, i, j], tables.games[:, i, j]
+    share = _share(points, games, rng) if rule is None else _share_by_rule(points, games, rule)
     return PairResult(
         first=pair[0],
         second=pair[1],
@@ -405,6 +481,29 @@ def _share(points: statistics.Floats, games: statistics.Floats, rng: np.random.G
     if not met.any():
         return None
     return Estimate.of(statistics.share_interval(list(points[met] / games[met]), rng))
+
+
+def _share_by_rule(
+    points: statistics.Floats, games: statistics.Floats, rule: StoppingRule
+) -> Estimate | None:
+    """The share of a pair, with an interval that holds although results decided when to stop."""
+    shares = points[games > 0] / games[games > 0]
+    return Estimate.of(rule.interval([float(one) for one in shares])) if shares.size else None
+
+
+def _share_of_field(tables: _Tables, at: int, rule: StoppingRule) -> Estimate | None:
+    """The mean of a captain's shares over its opponents, who may have played different numbers of seeds.
+
+    Its interval holds with those of the pairs, which hold together.
+    """
+    others = (other for other in range(len(tables.names)) if other != at)
+    met = [_share_by_rule(tables.points[:, at, one], tables.games[:, at, one], rule) for one in others]
+    if not (shares := [one for one in met if one is not None]):
+        return None
+    value, low, high = (
+        float(np.mean([getattr(one, end) for one in shares])) for end in ("value", "low", "high")
+    )
+    return Estimate(value=value, low=low, high=high, n=min(one.n for one in shares))
 
 
 def _tally(outcomes: Sequence[float | None]) -> MatchCount:

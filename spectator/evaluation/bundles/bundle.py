@@ -122,7 +122,9 @@ class BundleManifest(_Part):
     pack: BundledPack
     options: dict[str, Any] = Field(description="Every option of the world")
     failed_decisions: FailedDecisions
-    matches: int = Field(ge=2, description="Matches per pair of captains")
+    matches: int = Field(
+        ge=2, description="Matches per pair of captains; the most of them if `results.until` is stated"
+    )
     seeds: SeedSource
     captains: list[BundledCaptain] = Field(min_length=2)
     began_ms: int = Field(ge=0, description="Unix time in milliseconds; part of every episode's id")

@@ -191,6 +191,10 @@ REPORT_EVERY_S = 15.0
     help="Stop when the interval of every pair is this narrow, such as '+-5 points'; --matches is then the "
     f"most matches of a pair, by default {MOST_MATCHES:,}.",
 )  # fmt: skip
+@click.option(
+    "--prompts", type=click.Choice(["own", "all"]), default="own", show_default=True,
+    help="Which prompts models play with: their own, or every one, each in a row of its own.",
+)  # fmt: skip
 @overs_option
 @world_options
 @click.option(
@@ -236,6 +240,7 @@ def evaluate(
     pack: str,
     matches: int,
     until: str | None,
+    prompts: str,
     overs: int | None,
     options: dict[str, Any],
     seed: int,
@@ -275,6 +280,9 @@ def evaluate(
     next batch goes to the pair that it is expected to help most for its cost. The intervals hold whenever it
     stops, also at --max-cost.
 
+    --prompts all lets every model play with each version of the prompt: the same model in several rows shows
+    how much its result depends on the prompt. `llm:mine@short` names one of them.
+
     --publish DIR writes the finished evaluation as a bundle that anyone can check without a key. The anchors
     of the world (random, heuristic, planner) play too. In a new folder the seeds are sealed: the phrase comes
     from --sealed or is generated, and the bundle reveals it. With --out and without --captains, --publish
@@ -302,7 +310,7 @@ def evaluate(
         "options": options if overs is None else {**options, "max_overs": overs},
         "failed_decisions": failed_decisions, "waits_for_rest": waits_for_rest,
     }  # fmt: skip
-    request, schedule = _plan(asked, captains, out, sealed, seed, publish, keyless=estimate)
+    request, schedule = _plan(asked, captains, out, sealed, seed, publish, prompts=prompts, keyless=estimate)
     if estimate:
         return _estimate(schedule, jobs)
     if request.phrase is not None:
@@ -353,9 +361,11 @@ def _plan(
     seed: int,
     publish: Path | None,
     *,
+    prompts: str,
     keyless: bool,
 ) -> tuple[EvaluationRequest, Schedule]:
     """Plan the evaluation from the options, or from the finished evaluation to publish."""
+    from spectator.evaluation.asking import knowing_versions, with_every_version
     from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
 
     if captains is not None:
@@ -370,6 +380,9 @@ def _plan(
     else:
         phrase = sealed_phrase(out, draw=publish is not None and not chosen)
     load = read_cast().load
+    if prompts == "all":
+        asked["captains"] = with_every_version(asked["captains"], load(asked["environment"]))
+    load = knowing_versions(load, asked["captains"])
     request = EvaluationRequest(**asked, seed=seed, phrase=phrase)
     if publish is not None:
         request = with_announced_anchors(request, load)

@@ -31,6 +31,8 @@ from spectator.evaluation.sequential import (
 )
 from tests.evaluation.forging import manifest_of
 from tests.evaluation.test_running import ROOT, kill_once_played
+from tests.llm.brains import counter
+from tests.llm.endpoints import endpoint, write_captains
 from tools.intervals import ever_missed
 
 ALPHA = 0.1
@@ -120,20 +122,23 @@ def test_the_same_results_give_the_same_decisions_however_far_one_is() -> None:
         assert all(one.judged == min(known, one.planned) for one in part.comparisons.values())
 
 
-def test_the_next_batch_goes_where_a_dollar_narrows_most() -> None:
-    rule = StoppingRule(0.05, 3, 1000)
-    costs = {("a", "b"): 0.0, ("a", "c"): 1.0, ("b", "c"): 1.1}
-    budget = 40 * BATCH
+def test_the_cost_decides_the_order_and_not_where_it_ends() -> None:
+    rule = StoppingRule(0.2, 3, 1000)
+    costs = dict.fromkeys(PAIRS, 1.0)
+    dear = {**costs, ("a", "b"): 5.0}
+    ends = [follow(rule, PAIRS, results(costs=one)) for one in (costs, dear)]
+    assert all(one.finished for one in ends) and ends[0].planned == ends[1].planned
 
-    def until_spent(pair: Pair, seed: int) -> SeedResult | None:
-        return results(costs=costs)(pair, seed) if seed < (budget if pair == ("a", "b") else 60) else None
+    def next_of(costs: dict[Pair, float]) -> Pair:
+        (pair,) = [
+            one
+            for one, planned in follow(rule, PAIRS, results(costs=costs, known=BATCH)).planned.items()
+            if planned > BATCH
+        ]
+        return pair
 
-    planned = follow(rule, PAIRS, until_spent).planned
-    assert planned["a", "b"] == 40 * BATCH + BATCH or planned["a", "c"] > 60
-    free = follow(StoppingRule(0.2, 3, 1000), PAIRS, results(costs=costs))
-    dear = follow(StoppingRule(0.2, 3, 1000), PAIRS, results(costs={**costs, ("a", "b"): 5.0}))
-    assert free.finished and dear.finished
-    assert free.planned == dear.planned, "the cost decides the order; at the end all are narrow enough"
+    assert next_of({**costs, ("b", "c"): 0.01}) == ("b", "c")
+    assert next_of({**costs, ("a", "c"): 0.01}) == ("a", "c")
 
 
 def test_free_pairs_go_first_and_decisions_that_take_time_count() -> None:
@@ -264,6 +269,34 @@ def test_killed_and_run_again_it_takes_the_same_decisions(tmp_path: Path) -> Non
     assert found["until"]["reached"] and played == {one["episode_id"] for one in found["matches"]}
     again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert again.returncode == 0 and json.loads((folder / "results.json").read_text()) == found
+
+
+def test_a_cap_ends_it_early_and_what_was_played_is_published(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bundle = tmp_path / "bundle"
+    with endpoint(counter) as fake:
+        captains = write_captains(tmp_path / "captains.toml", fake={"base_url": fake.base_url})
+        monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(captains))
+        command = (
+            "evaluate", "counting", "--captains", "llm:fake,heuristic", "--option", "turns=2", "--jobs", "1",
+            "--until", "15", "--out", tmp_path / "played", "--publish", bundle,
+        )  # fmt: skip
+        code, output, errors = run(*command, "--max-tokens", "12000")
+        assert code == 1 and "run the same command again" in errors, errors
+        assert "It stopped before every interval was within ±15 points; they still hold" in output
+        results = json.loads((tmp_path / "played" / "results.json").read_text())
+        assert not results["until"]["reached"] and results["cut_short"]
+        asked = len(fake.received)
+        code, output, errors = run("verify-bundle", bundle)
+        assert code == 0 and "verified" in output and len(fake.received) == asked, errors
+        manifest = json.loads((bundle / "manifest.json").read_text())
+        assert manifest["results"]["until"] == results["until"]
+        code, output, errors = run(*command, "--max-tokens", "10000000")
+        assert code == 0 and "It stopped when the interval" in output, errors
+        whole = json.loads((tmp_path / "played" / "results.json").read_text())
+        needed = sum(one["asked"]["replies"]["requests"] for one in whole["captains"])
+        assert len(fake.received) - needed <= 1, "nothing was asked for again but what the cap cut off"
 
 
 def test_wrong_combinations_are_rejected(tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from spectator.process_environment import private_variables, read_caps, read_cas
 if TYPE_CHECKING:
     from spectator.catalog import LoadWorld
     from spectator.evaluation.evaluation_run import SharedRun
-    from spectator.evaluation.results import Results
+    from spectator.evaluation.results import Found, Results
     from spectator.evaluation.schedule import EvaluationRequest, Schedule
     from spectator.events import FailedDecisions
     from spectator.policies.spending import SpendLedger, Spent
@@ -231,6 +231,10 @@ REPORT_EVERY_S = 15.0
     is_flag=True,
     help="Print the expected calls, tokens, cost and time without calling a model.",
 )
+@click.option(
+    "--people", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
+    help="Data folder of a server: compare people's matches on the same seeds with the captains'.",
+)  # fmt: skip
 @spending_options("the whole evaluation")
 @journal_options
 @click.option("--name", hidden=True, help="Run as worker process NAME.")
@@ -251,6 +255,7 @@ def evaluate(
     waits_for_rest: bool,
     publish: Path | None,
     estimate: bool,
+    people: Path | None,
     max_tokens: int | None,
     max_cost: float | None,
     journal: str | None,
@@ -315,7 +320,7 @@ def evaluate(
         return _estimate(schedule, jobs)
     if request.phrase is not None:
         announce_commitment(schedule, request.phrase, None if sealed else out)
-    results, judged = _play(schedule, out, jobs, max_tokens, max_cost, shared)
+    results, judged = _play(schedule, out, jobs, max_tokens, max_cost, shared, people)
     if publish is not None and (results.cut_short is None or schedule.rule is not None):
         publish_bundle(judged, request, out, publish)
     _need_all_played(results)
@@ -379,7 +384,7 @@ def _plan(
         phrase: str | None = sealed.read_text(encoding="utf-8").strip()
     else:
         phrase = sealed_phrase(out, draw=publish is not None and not chosen)
-    load = read_cast().load
+    load: LoadWorld = read_cast().load
     if prompts == "all":
         asked["captains"] = with_every_version(asked["captains"], load(asked["environment"]))
     load = knowing_versions(load, asked["captains"])
@@ -401,6 +406,7 @@ def _play(
     max_tokens: int | None,
     max_cost: float | None,
     shared: SharedRun | None,
+    people: Path | None,
 ) -> tuple[Results, Schedule]:
     """Play the remaining matches within the caps, write the report, and print the findings.
 
@@ -417,15 +423,37 @@ def _play(
         preload()
         _warn_of_cost(schedule, paid, max_cost)
     caps = read_caps().ledger(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0)).caps
-    results, judged = asyncio.run(_run(schedule, out, jobs, caps, shared))
+    results, judged, found = asyncio.run(_run(schedule, out, jobs, caps, shared))
+    compared = [] if people is None else asyncio.run(_compare_people(people, judged, found, out))
     write_text(out / RESULTS, results.model_dump_json(indent=1))
     plots = plots_of(results)
-    write_text(out / REPORT, report_page(results, ["spectator", *sys.argv[1:]], plots))
+    write_text(out / REPORT, report_page(results, ["spectator", *sys.argv[1:]], plots, compared))
     (out / PLOTS).mkdir(exist_ok=True)
     for name, svg in plots.items():
         write_text(out / PLOTS / f"{name}.svg", svg)
-    _conclude(results, out)
+    _conclude(results, out, compared)
     return results, judged
+
+
+async def _compare_people(people: Path, judged: Schedule, found: Found, out: Path) -> list[str]:
+    """Compare people's matches in a server's data folder; write the comparison, and return it in words."""
+    from spectator.evaluation.people import FILE, people_beside
+    from spectator.evaluation.schedule import write_text
+    from spectator.journal import JOURNAL_FILE
+    from spectator.journal.sql_journal import SqlJournal
+
+    path = people / JOURNAL_FILE
+    if not await asyncio.to_thread(path.is_file):
+        raise InvalidRequest([FieldError("people", f"there is no journal at {path}")])
+    journal = await SqlJournal.open(f"sqlite:///{path}", writable=False)
+    try:
+        compared = await people_beside(journal, judged, found)
+    finally:
+        await journal.aclose()
+    if compared is None:
+        return [f"No person played these seeds in {people}."]
+    await asyncio.to_thread(write_text, out / FILE, compared.model_dump_json(indent=1))
+    return list(compared.lines())
 
 
 def _need_all_played(results: Results) -> None:
@@ -464,7 +492,7 @@ def _warn_of_cost(schedule: Schedule, paid: Sequence[str], max_cost: float | Non
 
 async def _run(
     schedule: Schedule, out: Path, jobs: int, caps: SpendCaps, shared: SharedRun | None
-) -> tuple[Results, Schedule]:
+) -> tuple[Results, Schedule, Found]:
     from spectator.clock import SystemClock
     from spectator.evaluation.evaluation_run import Played, run_by_rule, run_evaluation
     from spectator.evaluation.results import results_of
@@ -509,7 +537,8 @@ async def _run(
             f"{run.cut_short}; {len(run.found)} of {len(schedule.matches)} matches are finished, too few for "
             f"results; {AGAIN}, once that is fixed"
         )
-    return await asyncio.to_thread(results_of, schedule, run.found, run.cut_short), judged
+    results = await asyncio.to_thread(results_of, schedule, run.found, run.cut_short)
+    return results, judged, run.found
 
 
 async def _report_spending(progress: _EvaluationProgress, ledger: SpendLedger) -> None:
@@ -556,7 +585,7 @@ class _EvaluationProgress:
             click.echo(f"{self.over} of {self._bar.length} matches; {taken} so far", err=True)
 
 
-def _conclude(results: Results, out: Path) -> None:
+def _conclude(results: Results, out: Path, compared: Sequence[str]) -> None:
     """Print the results."""
     from spectator.evaluation.report import conclusions
     from spectator.evaluation.schedule import REPORT
@@ -570,6 +599,6 @@ def _conclude(results: Results, out: Path) -> None:
         if one.source == "model":
             usage = f"{one.asked.tokens:,} tokens, US${one.asked.cost:.4g}"
             click.echo(f"{one.name} made {one.asked.decisions} decisions: {usage}")
-    for line in conclusions(results):
+    for line in (*conclusions(results), *compared):
         click.echo(line)
     click.echo(out / REPORT)

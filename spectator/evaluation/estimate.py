@@ -341,6 +341,9 @@ def total_lines(demands: Sequence[Demand], jobs: int) -> Iterator[str]:
     yield f"  typically: {TYPICAL}"
 
 
+SEED_VARIANCE: Final = 0.125
+"""Variance of the share of two independent matches of equals, an assumption."""
+
 DIFFERENCE: Final = 0.05
 """Difference of a win share from one half that :func:`power_lines` speaks of."""
 
@@ -378,7 +381,13 @@ def power_lines(schedule: Schedule) -> Iterator[str]:
     if pairs > 1:
         all_pairs = matches_needed(pairs, head_to_head=met)
         yield f"  {all_pairs:,} for each of {pairs} pairs, corrected for their number (Bonferroni)"
-    planned = 2 * schedule.pairs
+    planned, rule = 2 * schedule.pairs, schedule.rule
+    if rule is not None:
+        seeds = 2.0 * SEED_VARIANCE * math.log(2.0 / rule.alpha) / rule.half_width**2
+        target = f"\u00b1{100 * rule.half_width:g} points"
+        expected = 2 * math.ceil(seeds)
+        yield f"  {target} take about {expected:,} matches of a pair of equals; {planned:,} at most"
+        return
     smallest = 100 * DIFFERENCE * math.sqrt(matches_needed(pairs, head_to_head=met) / max(1, planned))
     yield f"  the planned {planned:,} matches of a pair show a difference of about {smallest:.2g} points"
 

@@ -183,13 +183,12 @@ def _stored(schedule: Schedule, folder: Path) -> Mapping[ScheduledMatch, Episode
     """The stored figures of the matches of ``schedule``."""
     if not (folder / FILE).exists():
         return {}
-    stored = {
-        (one.seed, *(seat.captain for seat in one.seats)): one for one in FigureStore(folder / FILE).load()
-    }
-    keys = {match: (match.seed, match.home, match.away) for match in schedule.matches}
-    if not schedule.world.opponents:
-        keys = {match: (match.seed, match.home) for match in schedule.matches}
-    return {match: stored[key] for match, key in keys.items() if key in stored}
+    stored: dict[tuple[int, str, str | None], EpisodeFigures] = {}
+    for one in FigureStore(folder / FILE).load():
+        away = one.seats[1].captain if schedule.world.opponents else None
+        stored[one.seed, one.seats[0].captain, away] = one
+    keys = ((match, (match.seed, match.home, match.away)) for match in schedule.matches)
+    return {match: stored[key] for match, key in keys if key in stored}
 
 
 def _row_of(
@@ -320,7 +319,8 @@ class _Playing:
         here = remaining - anywhere
         jobs = [job for number, job in enumerate(self.run.jobs) if not here or number not in anywhere]
         part = replace(self.run, jobs=jobs)
-        player = MatchPlayer(part, self.schedule.world, self.log, self.clock, ledger, self.store)
+        finished = len({*range(len(self.run.jobs))} - remaining - anywhere)
+        player = MatchPlayer(part, self.schedule.world, self.log, self.clock, ledger, self.store, finished)
         scheduler = Scheduler(
             part, self.journal, self.log, player, self.clock, self.rng,
             concurrency=self.jobs if here else 1, state=RunState(len(jobs), 0, self.clock.monotonic()),

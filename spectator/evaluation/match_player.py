@@ -29,14 +29,15 @@ class MatchBudget:
 
     Args:
         ledger: Caps and usage.
+        finished: Paid matches that finished before, which made the ledger's usage so far.
     """
 
-    def __init__(self, ledger: SpendLedger) -> None:
+    def __init__(self, ledger: SpendLedger, finished: int = 0) -> None:
         self._ledger = ledger
         self._changed = asyncio.Condition()
         self._playing = 0
-        self._ended = 0
-        self._spent = Spent()
+        self._ended = finished
+        self._spent = ledger.whole if finished else Spent()
 
     async def begin(self, *, begun: bool) -> str | None:
         """Wait until a match may start or resume.
@@ -102,6 +103,7 @@ class MatchPlayer:
         clock: Time.
         ledger: Caps and usage of models.
         store: Keeps the figures of finished matches.
+        finished: Paid matches that finished before.
     """
 
     def __init__(
@@ -112,13 +114,14 @@ class MatchPlayer:
         clock: Clock,
         ledger: SpendLedger,
         store: FigureStore,
+        finished: int = 0,
     ) -> None:
         self._run = run
         self._world = world
         self._log = log
         self._clock = clock
         self._store = store
-        self._budget = MatchBudget(ledger)
+        self._budget = MatchBudget(ledger, finished)
         self.halt = Halt(ledger)
 
     async def open(self, attempt: Attempt) -> Handle:

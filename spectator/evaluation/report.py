@@ -314,13 +314,16 @@ def plots_of(results: Results) -> dict[str, str]:
     return found
 
 
-def report_page(results: Results, command: Sequence[str], plots: Mapping[str, str]) -> str:
+def report_page(
+    results: Results, command: Sequence[str], plots: Mapping[str, str], people: Sequence[str] = ()
+) -> str:
     """The page.
 
     Args:
         results: What was found.
         command: The command that made it, for people who want to make it again.
         plots: What :func:`plots_of` makes of ``results``.
+        people: How people did on the same seeds, in sentences.
     """
     names = ", ".join(one.label for one in results.captains)
     title = f"{results.title}: {names}"
@@ -332,7 +335,7 @@ def report_page(results: Results, command: Sequence[str], plots: Mapping[str, st
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{stylesheet}</style></head><body>",
         f"<h1>{escape(results.title)}: what each captain is worth</h1>",
-        *(f'<p class="lede">{escape(line)}</p>' for line in conclusions(results)),
+        *(f'<p class="lede">{escape(line)}</p>' for line in (*conclusions(results), *people)),
         "<h2>Ranking</h2>", shown.get("ranking", ""), _ranking(results), shown["win-share"],
         "<h2>Head to head</h2>", _matrix(results), shown.get("pairs", ""), _edges(results),
         "<h2>Measures</h2>", _measures(results), _asked(results),

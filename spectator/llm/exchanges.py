@@ -247,7 +247,8 @@ def answer_of(reply: Mapping[str, Any]) -> ChatAnswer:
         tool_calls=tuple(ToolCall(**call) for call in reply["tool_calls"]),
         finish_reason=reply["finish_reason"],
         model=reply["model"],
-        **{name: reply.get(name) for name in _SERVED_BY},
+        provider=reply.get("provider"),
+        system_fingerprint=reply.get("system_fingerprint"),
         usage=None if usage is None else Usage(**usage),
         verbatim=reply.get("verbatim") or {},
     )

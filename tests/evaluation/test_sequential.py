@@ -50,7 +50,7 @@ def test_the_mean_is_hardly_ever_outside_at_any_time(chances: list[float]) -> No
     for _ in range(150):
         values = rng.choice(VALUES, size=150, p=chances)
         missed += ever_missed(
-            ConfidenceSequence(ALPHA, 0.1), [float(one) for one in values], VALUES @ chances
+            ConfidenceSequence(ALPHA, 0.1), [float(one) for one in values], float(VALUES @ chances)
         )
     assert missed <= 15 + 3 * 3.7, "alpha, and three standard deviations of the count"
 

@@ -31,7 +31,7 @@ from spectator.errors import (
 )
 from spectator.evaluation.figures import EVALUATION, FILE, EpisodeFigures, FigureStore
 from spectator.evaluation.match_player import MatchPlayer, measure, plays_anywhere
-from spectator.evaluation.results import looking_at
+from spectator.evaluation.meetings import looking_at
 from spectator.evaluation.schedule import JOURNAL, Schedule, ScheduledMatch, identity, keep_manifest
 from spectator.evaluation.sequential import StoppingRule, follow
 from spectator.journal.coordination import FleetRow, FleetRuns, rows

@@ -9,8 +9,9 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from spectator.environments.contract import OUTCOME
-from spectator.evaluation.figures import RANKED_SHARE, EpisodeFigures, SeatFigures, figures_of
-from spectator.evaluation.results import RESAMPLING_SEED, Estimate, Found
+from spectator.evaluation.figures import EpisodeFigures, SeatFigures, figures_of
+from spectator.evaluation.meetings import Found
+from spectator.evaluation.results import RESAMPLING_SEED, Estimate
 from spectator.evaluation.schedule import Schedule
 from spectator.evaluation.statistics import mean_interval
 from spectator.journal.contract import EpisodeFilter, Journal
@@ -18,6 +19,9 @@ from spectator.policies.human import NAME
 
 FILE: Final = "people.json"
 """Name of the file with the comparison, in the evaluation's folder."""
+
+LEAST_OWN: Final = 0.98
+"""Share of the decisions of a match that the person made; the others were made when their time was up."""
 
 PAGE: Final = 500
 """Episodes of the index that are read at once."""
@@ -121,9 +125,7 @@ async def _matches(journal: Journal, schedule: Schedule) -> AsyncIterator[Episod
 
 
 def _seats(one: EpisodeFigures) -> Iterator[SeatFigures]:
-    return (
-        seat for seat in one.seats if seat.source == "human" and seat.own >= RANKED_SHARE * seat.decisions
-    )
+    return (seat for seat in one.seats if seat.source == "human" and seat.own >= LEAST_OWN * seat.decisions)
 
 
 def _value(seat: SeatFigures) -> float | None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import numpy as np
@@ -19,8 +18,9 @@ from spectator.evaluation import statistics
 from spectator.evaluation.asking import Replies
 from spectator.evaluation.figures import RANKED_SHARE, EpisodeFigures, SeatFigures, measures_of
 from spectator.evaluation.intervals import Interval
+from spectator.evaluation.meetings import CrossTable, Found, looking_at, outcome_of, tables_of
 from spectator.evaluation.schedule import Schedule, ScheduledMatch
-from spectator.evaluation.sequential import Look, Pair, SeedResult, StoppingRule, follow
+from spectator.evaluation.sequential import StoppingRule, follow
 from spectator.events import FailedDecisions
 from spectator.policies.model_presets import ModelBuild
 from spectator.policies.policy import Preset
@@ -226,8 +226,6 @@ class Results(BaseModel):
 RESAMPLING_SEED: Final = 20_26
 """Seed of the bootstrap, so that the same matches always give the same report."""
 
-Found = Mapping[ScheduledMatch, EpisodeFigures]
-
 
 def results_of(planned: Schedule, found: Found, cut_short: str | None = None) -> Results:
     """Compute the results of an evaluation.
@@ -247,7 +245,7 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
             "but no seed is complete; run the evaluation again to continue"
         )
     rng = np.random.default_rng(RESAMPLING_SEED)
-    tables = _tables(schedule, found)
+    tables = tables_of(schedule, found)
     seats: dict[str, list[SeatFigures]] = {name: [] for name in schedule.captains}
     for match in schedule.matches:
         for seat in found[match].seats:
@@ -300,116 +298,6 @@ def _until(schedule: Schedule, found: Found) -> Until | None:
     )
 
 
-def looking_at(schedule: Schedule, found: Found) -> Look:
-    """Return what a stopping rule looks at: a pair's result on a seed, from the figures of its matches.
-
-    Args:
-        schedule: Matches, at least those of ``found``.
-        found: Figures of the finished matches.
-    """
-    by_seed: dict[int, dict[tuple[str, str | None], EpisodeFigures]] = {}
-    for match in schedule.matches:
-        if match in found:
-            by_seed.setdefault(match.pair, {})[match.home, match.away] = found[match]
-    alone = not schedule.world.opponents
-
-    def look(pair: Pair, number: int) -> SeedResult | None:
-        a, b = pair
-        there = by_seed.get(number, {})
-        needed: list[tuple[str, str | None]] = [(a, None), (b, None)] if alone else [(a, b), (b, a)]
-        if any(one not in there for one in needed):
-            return None
-        met = list(_meetings(a, b, there))
-        whole = [one for one in met if one is not None]
-        seats = [seat for one in needed for seat in there[one].seats]
-        return SeedResult(
-            sum(whole) / len(whole) if len(whole) == len(met) else None,
-            sum(seat.figures.get("cost", 0.0) for seat in seats),
-            sum(seat.figures.get("latency_s", 0.0) * seat.decisions for seat in seats),
-        )
-
-    return look
-
-
-Outcomes = Mapping[tuple[str, str], Sequence[float | None]]
-"""By captain and opponent: each match's outcome, ``None`` where it does not count."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """What captains won of each other.
-
-    Args:
-        names: The captains.
-        points: Wins and half the ties by seed, captain and opponent; shape (seeds, k, k).
-        games: Games likewise.
-        outcomes: Every single match.
-    """
-
-    names: Sequence[str]
-    points: statistics.Floats
-    games: statistics.Floats
-    outcomes: Outcomes
-
-    def among(self, names: Sequence[str]) -> _Tables:
-        """The same among some of the captains, as if the others had not been there."""
-        kept = [self.names.index(name) for name in names]
-        square = np.ix_(range(len(self.points)), kept, kept)
-        outcomes = {pair: met for pair, met in self.outcomes.items() if {*pair} <= {*names}}
-        return _Tables(names, self.points[square], self.games[square], outcomes)
-
-
-def _tables(schedule: Schedule, found: Found) -> _Tables:
-    """Points and games by seed, captain and opponent; and every single outcome."""
-    names = schedule.captains
-    points = np.zeros((schedule.pairs, len(names), len(names)))
-    games = np.zeros_like(points)
-    outcomes: dict[tuple[str, str], list[float | None]] = {}
-    by_seed = itertools.groupby(schedule.matches, key=lambda match: match.pair)
-    for pair, (_, of_seed) in enumerate(by_seed):
-        played = {(match.home, match.away): found[match] for match in of_seed}
-        for (i, a), (j, b) in itertools.combinations(enumerate(names), 2):
-            met = list(_meetings(a, b, played))
-            outcomes.setdefault((a, b), []).extend(met)
-            outcomes.setdefault((b, a), []).extend(None if one is None else 1.0 - one for one in met)
-            whole = [one for one in met if one is not None]
-            if met and len(whole) == len(met):
-                points[pair, i, j], points[pair, j, i] = sum(whole), len(whole) - sum(whole)
-                games[pair, i, j] = games[pair, j, i] = len(whole)
-    return _Tables(names, points, games, outcomes)
-
-
-def _meetings(
-    a: str, b: str, played: Mapping[tuple[str, str | None], EpisodeFigures]
-) -> Iterator[float | None]:
-    """Outcomes for ``a`` on one seed: of both matches, or of comparing the scores in the agent's seat.
-
-    None if they did not meet on it.
-    """
-    if (a, None) in played and (b, None) in played:
-        yield _compared(played[a, None], played[b, None])
-    if (a, b) not in played or (b, a) not in played:
-        return
-    there, back = played[a, b], played[b, a]
-    outcomes = _outcome(there), _outcome(back)
-    if there.counts and back.counts and None in outcomes:
-        yield _compared(there, back)
-        return
-    yield outcomes[0]
-    yield None if outcomes[1] is None else 1.0 - outcomes[1]
-
-
-def _outcome(figures: EpisodeFigures) -> float | None:
-    return figures.seats[0].figures.get(OUTCOME) if figures.counts else None
-
-
-def _compared(mine: EpisodeFigures, other: EpisodeFigures) -> float | None:
-    scores = [one.seats[0].figures.get("score") if one.counts else None for one in (mine, other)]
-    if scores[0] is None or scores[1] is None:
-        return None
-    return 0.5 if scores[0] == scores[1] else float(scores[0] > scores[1])
-
-
 Ranking = Mapping[str, tuple[int, statistics.Ranked]]
 """By captain, the best first: its place from 1, and how sure that is."""
 
@@ -418,7 +306,7 @@ def _captain(
     schedule: Schedule,
     found: Found,
     asked: Asked,
-    tables: _Tables,
+    tables: CrossTable,
     name: str,
     rng: np.random.Generator,
     ranking: Ranking,
@@ -458,7 +346,7 @@ def _edges(schedule: Schedule, found: Found, pair: tuple[str, str]) -> list[floa
 
 
 def _pair(
-    tables: _Tables,
+    tables: CrossTable,
     pair: tuple[str, str],
     edges: Sequence[float],
     rng: np.random.Generator,
@@ -491,7 +379,7 @@ def _share_by_rule(
     return Estimate.of(rule.interval([float(one) for one in shares])) if shares.size else None
 
 
-def _share_of_field(tables: _Tables, at: int, rule: StoppingRule) -> Estimate | None:
+def _share_of_field(tables: CrossTable, at: int, rule: StoppingRule) -> Estimate | None:
     """The mean of a captain's shares over its opponents, who may have played different numbers of seeds.
 
     Its interval holds with those of the pairs, which hold together.
@@ -551,7 +439,7 @@ def _played(match: ScheduledMatch, figures: EpisodeFigures) -> PlayedMatch:
         home=match.home,
         away=match.away,
         reason=figures.reason,
-        outcome=_outcome(figures),
+        outcome=outcome_of(figures),
         result=figures.result,
         capped=[seat.captain for seat in figures.seats if seat.fallbacks.get("spent")],
         unreached=[seat.captain for seat in figures.seats if not figures.reached and not seat.reached],

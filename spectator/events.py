@@ -341,6 +341,10 @@ class RecordedReply(EventData):
     )
     finish_reason: str | None = Field(description="Why the model stopped, as the endpoint reports it")
     model: str | None = Field(description="The model, as the endpoint reports it")
+    provider: str | None = optional_field("Who served the model, as a router reports it")
+    system_fingerprint: str | None = optional_field(
+        "The configuration that served the model, as the endpoint reports it"
+    )
     usage: dict[str, int] | None = Field(description="Token counts, as the endpoint reports them")
     verbatim: dict[str, Any] | None = optional_field(
         "Other content of its message, such as signatures of thoughts; sent back to the endpoint unchanged"

@@ -1,9 +1,10 @@
-"""The commands ``spectator verify-bundle`` and ``spectator board``."""
+"""The bundle that ``spectator evaluate --publish`` writes, ``verify-bundle`` and ``board``."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import secrets
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,11 +13,108 @@ from typing import TYPE_CHECKING, Final, NoReturn
 
 import click
 
-from spectator.errors import BundleError
+from spectator.errors import BundleError, FieldError, InvalidRequest
+from spectator.process_environment import private_variables
 
 if TYPE_CHECKING:
+    from spectator.catalog import LoadWorld
     from spectator.evaluation.bundles.bundle import BundleManifest
     from spectator.evaluation.bundles.verification import Verdict
+    from spectator.evaluation.schedule import EvaluationRequest, Schedule
+
+
+PHRASE: Final = "sealed-phrase.txt"
+"""File in an evaluation's folder with its generated phrase."""
+
+
+def sealed_phrase(folder: Path, *, draw: bool) -> str | None:
+    """Return the phrase of the evaluation in ``folder``, or generate one; else ``None``.
+
+    Args:
+        folder: The evaluation's folder.
+        draw: Whether to generate one for a new evaluation; :func:`announce_commitment` stores it.
+    """
+    from spectator.evaluation.schedule import MANIFEST
+
+    path = folder / PHRASE
+    if path.is_file():
+        return path.read_text(encoding="utf-8").strip()
+    return secrets.token_urlsafe(32) if draw and not (folder / MANIFEST).exists() else None
+
+
+def _keep_phrase(folder: Path, phrase: str) -> None:
+    """Store a generated phrase in the evaluation's folder, readable only by its owner."""
+    from spectator.evaluation.schedule import write_text
+
+    path = folder / PHRASE
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_text(path, phrase + "\n")
+        path.chmod(0o600)
+        click.echo(
+            f"generated a secret phrase for the seeds; keep it secret until you publish: {path}", err=True
+        )
+
+
+def with_announced_anchors(request: EvaluationRequest, load: LoadWorld) -> EvaluationRequest:
+    """Add the world's anchors to the captains of ``request``, and print which were added."""
+    from spectator.evaluation.bundles.bundle import anchors_of
+    from spectator.evaluation.bundles.publication import with_anchors
+
+    try:
+        anchored = with_anchors(request, anchors_of(load(request.environment)))
+    except InvalidRequest as error:
+        raise InvalidRequest([FieldError("environment", one.rule) for one in error.fields]) from error
+    if added := anchored.captains[len(request.captains) :]:
+        click.echo(
+            f"added {', '.join(added)}, as in every bundle; every captain plays against them too. "
+            "--estimate shows the cost",
+            err=True,
+        )
+    return anchored
+
+
+def announce_commitment(schedule: Schedule, phrase: str, keep_in: Path | None) -> None:
+    """Print the commitment; published before the first match, it proves that the phrase was fixed.
+
+    Args:
+        schedule: The matches.
+        phrase: The secret phrase of the seeds.
+        keep_in: Folder to store a generated phrase in; ``None`` if the user supplied it.
+    """
+    from spectator.evaluation.bundles.bundle import commitment
+
+    if keep_in is not None:
+        _keep_phrase(keep_in, phrase)
+    stated = commitment(schedule.world.name, schedule.pack, phrase)
+    click.echo(f"sealed seeds, commitment {stated}", err=True)
+
+
+def publish_bundle(schedule: Schedule, request: EvaluationRequest, folder: Path, target: Path) -> None:
+    """Write the bundle of the finished evaluation in ``folder``."""
+    from spectator.clock import SystemClock
+    from spectator.evaluation.bundles.publication import private_texts, publish
+    from spectator.evaluation.schedule import keep_manifest
+
+    clock = SystemClock()
+    kept = keep_manifest(folder, schedule, int(clock.now().timestamp() * 1000))
+    private = private_texts(
+        schedule.world, private_variables(), (Path.home(), Path.cwd(), folder, target.parent)
+    )
+    with click.progressbar(label="bundle", file=sys.stderr, length=1, show_pos=True) as bar:
+
+        def report(done: int, total: int) -> None:
+            bar.length = total
+            bar.update(done - bar.pos)
+
+        published = asyncio.run(
+            publish(schedule, request, folder, kept, target, private=private, clock=clock, report=report)
+        )
+    megabytes = published.bytes / 1e6
+    click.echo(
+        f"{published.folder}: {published.episodes} episodes, {megabytes:.1f} MB, digest {published.digest}"
+    )
+    click.echo(f"check it anywhere, without a key: spectator verify-bundle {published.folder}")
 
 
 NOT_A_BUNDLE: Final = 2
@@ -118,6 +216,12 @@ def _confirm(manifest: BundleManifest, verdict: Verdict) -> None:
     for one in results.captains:
         share = f"{100 * one.share.value:.1f} % ({100 * one.share.low:.1f} to {100 * one.share.high:.1f})"
         click.echo(f"{'-' if one.rank is None else one.rank:>2}  {one.name}  {share}")
+    for one in results.captains:
+        if one.asked.settings is not None:
+            failed = ", ".join(f"{why} {times}" for why, times in one.asked.fallbacks.items()) or "none"
+            click.echo(f"{one.name}: {one.asked.decisions} decisions, failed: {failed}")
+            for line in (f"requests: {one.asked.replies.requests}", *one.asked.replies.lines()):
+                click.echo(f"    {line}")
     seeds = manifest.seeds
     made = f"sealed seeds, commitment {seeds.commitment}" if seeds.made == "sealed" else "development seeds"
     click.echo(f"{len(results.matches)} matches on {seeds.count} seeds; {made}")

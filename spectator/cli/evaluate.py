@@ -1,11 +1,10 @@
-"""The command ``spectator evaluate``, and the bundle that --publish writes."""
+"""The command ``spectator evaluate``."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import random
-import secrets
 import sys
 import threading
 import time
@@ -16,6 +15,12 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
+from spectator.cli.bundles import (
+    announce_commitment,
+    publish_bundle,
+    sealed_phrase,
+    with_announced_anchors,
+)
 from spectator.cli.options import (
     is_in_database,
     journal_options,
@@ -28,11 +33,12 @@ from spectator.cli.options import (
     world_options,
 )
 from spectator.errors import FieldError, InvalidRequest, SpectatorError
-from spectator.process_environment import private_variables, read_caps, read_cast
+from spectator.process_environment import read_caps, read_cast
 
 if TYPE_CHECKING:
     from spectator.catalog import LoadWorld
     from spectator.evaluation.evaluation_run import SharedRun
+    from spectator.evaluation.meetings import Found
     from spectator.evaluation.results import Results
     from spectator.evaluation.schedule import EvaluationRequest, Schedule
     from spectator.events import FailedDecisions
@@ -40,8 +46,8 @@ if TYPE_CHECKING:
     from spectator.runs.scheduler import SpendCaps
 
 
-PHRASE: Final = "sealed-phrase.txt"
-"""File in an evaluation's folder with its generated phrase."""
+MOST_MATCHES: Final = 2000
+"""Most matches of a pair in an evaluation that stops by itself."""
 
 
 def request_of(folder: Path) -> dict[str, Any]:
@@ -61,8 +67,10 @@ def request_of(folder: Path) -> dict[str, Any]:
         return {
             "environment": kept["environment"], "captains": captains, "pack": kept["pack"],
             "matches": 2 * planned // matches_a_seed, "options": kept["options"],
-            "failed_decisions": kept["failed_decisions"],
-        }  # fmt: skip
+            "failed_decisions": kept["failed_decisions"], "until": None,
+        } | ({} if (rule := kept.get("until")) is None else {
+            "until": rule["half_width"], "matches": 2 * rule["most"],
+        })  # fmt: skip
     except FileNotFoundError as error:
         raise click.UsageError(
             "name the captains with --captains; without it --publish needs a finished evaluation in --out, "
@@ -70,96 +78,6 @@ def request_of(folder: Path) -> dict[str, Any]:
         ) from error
     except (OSError, ValueError, KeyError, TypeError, ZeroDivisionError) as error:
         raise click.UsageError(f"{path} cannot be read: {error!r:.200}") from error
-
-
-def sealed_phrase(folder: Path, *, draw: bool) -> str | None:
-    """Return the phrase of the evaluation in ``folder``, or generate one; else ``None``.
-
-    Args:
-        folder: The evaluation's folder.
-        draw: Whether to generate one for a new evaluation; :func:`announce_commitment` stores it.
-    """
-    from spectator.evaluation.schedule import MANIFEST
-
-    path = folder / PHRASE
-    if path.is_file():
-        return path.read_text(encoding="utf-8").strip()
-    return secrets.token_urlsafe(32) if draw and not (folder / MANIFEST).exists() else None
-
-
-def _keep_phrase(folder: Path, phrase: str) -> None:
-    """Store a generated phrase in the evaluation's folder, readable only by its owner."""
-    from spectator.evaluation.schedule import write_text
-
-    path = folder / PHRASE
-    if not path.is_file():
-        folder.mkdir(parents=True, exist_ok=True)
-        write_text(path, phrase + "\n")
-        path.chmod(0o600)
-        click.echo(
-            f"generated a secret phrase for the seeds; keep it secret until you publish: {path}", err=True
-        )
-
-
-def with_announced_anchors(request: EvaluationRequest, load: LoadWorld) -> EvaluationRequest:
-    """Add the world's anchors to the captains of ``request``, and print which were added."""
-    from spectator.evaluation.bundles.bundle import anchors_of
-    from spectator.evaluation.bundles.publication import with_anchors
-
-    try:
-        anchored = with_anchors(request, anchors_of(load(request.environment)))
-    except InvalidRequest as error:
-        raise InvalidRequest([FieldError("environment", one.rule) for one in error.fields]) from error
-    if added := anchored.captains[len(request.captains) :]:
-        click.echo(
-            f"added {', '.join(added)}, as in every bundle; every captain plays against them too. "
-            "--estimate shows the cost",
-            err=True,
-        )
-    return anchored
-
-
-def announce_commitment(schedule: Schedule, phrase: str, keep_in: Path | None) -> None:
-    """Print the commitment; published before the first match, it proves that the phrase was fixed.
-
-    Args:
-        schedule: The matches.
-        phrase: The secret phrase of the seeds.
-        keep_in: Folder to store a generated phrase in; ``None`` if the user supplied it.
-    """
-    from spectator.evaluation.bundles.bundle import commitment
-
-    if keep_in is not None:
-        _keep_phrase(keep_in, phrase)
-    stated = commitment(schedule.world.name, schedule.pack, phrase)
-    click.echo(f"sealed seeds, commitment {stated}", err=True)
-
-
-def publish_bundle(schedule: Schedule, request: EvaluationRequest, folder: Path, target: Path) -> None:
-    """Write the bundle of the finished evaluation in ``folder``."""
-    from spectator.clock import SystemClock
-    from spectator.evaluation.bundles.publication import private_texts, publish
-    from spectator.evaluation.schedule import keep_manifest
-
-    clock = SystemClock()
-    kept = keep_manifest(folder, schedule, int(clock.now().timestamp() * 1000))
-    private = private_texts(
-        schedule.world, private_variables(), (Path.home(), Path.cwd(), folder, target.parent)
-    )
-    with click.progressbar(label="bundle", file=sys.stderr, length=1, show_pos=True) as bar:
-
-        def report(done: int, total: int) -> None:
-            bar.length = total
-            bar.update(done - bar.pos)
-
-        published = asyncio.run(
-            publish(schedule, request, folder, kept, target, private=private, clock=clock, report=report)
-        )
-    megabytes = published.bytes / 1e6
-    click.echo(
-        f"{published.folder}: {published.episodes} episodes, {megabytes:.1f} MB, digest {published.digest}"
-    )
-    click.echo(f"check it anywhere, without a key: spectator verify-bundle {published.folder}")
 
 
 AGAIN = "nothing is lost: run the same command again to continue"
@@ -179,6 +97,15 @@ REPORT_EVERY_S = 15.0
 @click.option(
     "--matches", type=click.IntRange(min=2), default=40, show_default=True,
     help="Matches per pair of captains; must be even, because each seed is played from both seats.",
+)  # fmt: skip
+@click.option(
+    "--until", metavar="TEXT",
+    help="Stop when the interval of every pair is this narrow, such as '+-5 points'; --matches is then the "
+    f"most matches of a pair, by default {MOST_MATCHES:,}.",
+)  # fmt: skip
+@click.option(
+    "--prompts", type=click.Choice(["own", "all"]), default="own", show_default=True,
+    help="Which prompts models play with: their own, or every one, each in a row of its own.",
 )  # fmt: skip
 @overs_option
 @world_options
@@ -216,6 +143,10 @@ REPORT_EVERY_S = 15.0
     is_flag=True,
     help="Print the expected calls, tokens, cost and time without calling a model.",
 )
+@click.option(
+    "--people", type=click.Path(exists=True, file_okay=False, path_type=Path), metavar="DIR",
+    help="Data folder of a server: compare people's matches on the same seeds with the captains'.",
+)  # fmt: skip
 @spending_options("the whole evaluation")
 @journal_options
 @click.option("--name", hidden=True, help="Run as worker process NAME.")
@@ -224,6 +155,8 @@ def evaluate(
     captains: str | None,
     pack: str,
     matches: int,
+    until: str | None,
+    prompts: str,
     overs: int | None,
     options: dict[str, Any],
     seed: int,
@@ -234,6 +167,7 @@ def evaluate(
     waits_for_rest: bool,
     publish: Path | None,
     estimate: bool,
+    people: Path | None,
     max_tokens: int | None,
     max_cost: float | None,
     journal: str | None,
@@ -259,6 +193,13 @@ def evaluate(
     stops at once, so that no fallback is scored in place of a model. If the cap of an episode is reached, a
     fallback plays it to the end, and the report names the episode.
 
+    --until '+-5 points' plays in batches of seeds until the 95 % interval of every pair is that narrow. The
+    next batch goes to the pair that it is expected to help most for its cost. The intervals hold whenever it
+    stops, also at --max-cost.
+
+    --prompts all lets every model play with each version of the prompt: the same model in several rows shows
+    how much its result depends on the prompt. `llm:mine@short` names one of them.
+
     --publish DIR writes the finished evaluation as a bundle that anyone can check without a key. The anchors
     of the world (random, heuristic, planner) play too. In a new folder the seeds are sealed: the phrase comes
     from --sealed or is generated, and the bundle reveals it. With --out and without --captains, --publish
@@ -269,24 +210,31 @@ def evaluate(
              HF_TOKEN=... spectator evaluate --captains llm:hf,heuristic --matches 40 --jobs 8 --max-cost 5
     Decision values need forecasts: add --option forecast_futures=200
     """
+    from spectator.evaluation.sequential import half_width_of
+
     shared = _shared_run(journal, run_name)
     if name is not None:
         sys.exit(_play_as_worker(out, name, shared))
     if publish is not None and shared is not None:
         raise click.UsageError("--publish needs the matches in the folder; omit --journal and --run")
+    if until is not None and shared is not None:
+        raise click.UsageError("--until decides in one process; omit --journal and --run")
+    if until is not None and _is_default("matches"):
+        matches = MOST_MATCHES
     asked = {
         "environment": environment, "pack": pack, "matches": matches,
+        "until": None if until is None else half_width_of(until),
         "options": options if overs is None else {**options, "max_overs": overs},
         "failed_decisions": failed_decisions, "waits_for_rest": waits_for_rest,
     }  # fmt: skip
-    request, schedule = _plan(asked, captains, out, sealed, seed, publish)
+    request, schedule = _plan(asked, captains, out, sealed, seed, publish, prompts=prompts, keyless=estimate)
     if estimate:
         return _estimate(schedule, jobs)
     if request.phrase is not None:
         announce_commitment(schedule, request.phrase, None if sealed else out)
-    results = _play(schedule, out, jobs, max_tokens, max_cost, shared)
-    if publish is not None and results.cut_short is None:
-        publish_bundle(schedule, request, out, publish)
+    results, judged = _play(schedule, out, jobs, max_tokens, max_cost, shared, people)
+    if publish is not None and (results.cut_short is None or schedule.rule is not None):
+        publish_bundle(judged, request, out, publish)
     _need_all_played(results)
 
 
@@ -329,8 +277,12 @@ def _plan(
     sealed: Path | None,
     seed: int,
     publish: Path | None,
+    *,
+    prompts: str,
+    keyless: bool,
 ) -> tuple[EvaluationRequest, Schedule]:
     """Plan the evaluation from the options, or from the finished evaluation to publish."""
+    from spectator.evaluation.asking import knowing_versions, with_every_version
     from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
 
     if captains is not None:
@@ -339,16 +291,24 @@ def _plan(
         raise click.UsageError("Missing option '--captains'.")
     else:
         asked |= request_of(out)
-    chosen = click.get_current_context().get_parameter_source("seed") is not ParameterSource.DEFAULT
+    chosen = not _is_default("seed")
     if sealed is not None:
         phrase: str | None = sealed.read_text(encoding="utf-8").strip()
     else:
         phrase = sealed_phrase(out, draw=publish is not None and not chosen)
-    load = read_cast().load
+    load: LoadWorld = read_cast().load
+    if prompts == "all":
+        asked["captains"] = with_every_version(asked["captains"], load(asked["environment"]))
+    load = knowing_versions(load, asked["captains"])
     request = EvaluationRequest(**asked, seed=seed, phrase=phrase)
     if publish is not None:
         request = with_announced_anchors(request, load)
-    return request, plan_evaluation(request, load=load)
+    return request, plan_evaluation(request, load=load, keyless=keyless)
+
+
+def _is_default(option: str) -> bool:
+    """Whether an option of the command was not given."""
+    return click.get_current_context().get_parameter_source(option) is ParameterSource.DEFAULT
 
 
 def _play(
@@ -358,8 +318,13 @@ def _play(
     max_tokens: int | None,
     max_cost: float | None,
     shared: SharedRun | None,
-) -> Results:
-    """Play the remaining matches within the caps, write the report, and print the findings."""
+    people: Path | None,
+) -> tuple[Results, Schedule]:
+    """Play the remaining matches within the caps, write the report, and print the findings.
+
+    Returns:
+        The results, and the matches that they rest on.
+    """
     from spectator.clock import SystemClock
     from spectator.evaluation.report import plots_of, report_page
     from spectator.evaluation.schedule import PLOTS, REPORT, RESULTS, write_text
@@ -370,15 +335,37 @@ def _play(
         preload()
         _warn_of_cost(schedule, paid, max_cost)
     caps = read_caps().ledger(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0)).caps
-    results = asyncio.run(_run(schedule, out, jobs, caps, shared))
+    results, judged, found = asyncio.run(_run(schedule, out, jobs, caps, shared))
+    compared = [] if people is None else asyncio.run(_compare_people(people, judged, found, out))
     write_text(out / RESULTS, results.model_dump_json(indent=1))
     plots = plots_of(results)
-    write_text(out / REPORT, report_page(results, ["spectator", *sys.argv[1:]], plots))
+    write_text(out / REPORT, report_page(results, ["spectator", *sys.argv[1:]], plots, compared))
     (out / PLOTS).mkdir(exist_ok=True)
     for name, svg in plots.items():
         write_text(out / PLOTS / f"{name}.svg", svg)
-    _conclude(results, out)
-    return results
+    _conclude(results, out, compared)
+    return results, judged
+
+
+async def _compare_people(people: Path, judged: Schedule, found: Found, out: Path) -> list[str]:
+    """Compare people's matches in a server's data folder; write the comparison, and return it in words."""
+    from spectator.evaluation.people import FILE, people_beside
+    from spectator.evaluation.schedule import write_text
+    from spectator.journal import JOURNAL_FILE
+    from spectator.journal.sql_journal import SqlJournal
+
+    path = people / JOURNAL_FILE
+    if not await asyncio.to_thread(path.is_file):
+        raise InvalidRequest([FieldError("people", f"there is no journal at {path}")])
+    journal = await SqlJournal.open(f"sqlite:///{path}", writable=False)
+    try:
+        compared = await people_beside(journal, judged, found)
+    finally:
+        await journal.aclose()
+    if compared is None:
+        return [f"No person played these seeds in {people}."]
+    await asyncio.to_thread(write_text, out / FILE, compared.model_dump_json(indent=1))
+    return list(compared.lines())
 
 
 def _need_all_played(results: Results) -> None:
@@ -391,13 +378,14 @@ def _need_all_played(results: Results) -> None:
 
 def _estimate(schedule: Schedule, jobs: int) -> None:
     """Print the expected usage of the models of ``schedule``."""
-    from spectator.evaluation.estimate import estimate_evaluation
+    from spectator.evaluation.estimate import estimate_evaluation, power_lines, total_lines
 
     estimates = estimate_evaluation(schedule)
     if not estimates:
         click.echo("no captain of this evaluation is a language model, so it uses no tokens")
     for one in estimates:
         click.echo("\n".join(one.lines(jobs)))
+    click.echo("\n".join([*total_lines(estimates, jobs), *power_lines(schedule)]))
 
 
 def _warn_of_cost(schedule: Schedule, paid: Sequence[str], max_cost: float | None) -> None:
@@ -410,14 +398,15 @@ def _warn_of_cost(schedule: Schedule, paid: Sequence[str], max_cost: float | Non
         refuse_unpriced([schedule.world.captains[name] for name in paid])
     for name in paid:
         matches = sum(name in (match.home, match.away) for match in schedule.matches)
-        click.echo(f"{name} calls its endpoint in {matches} matches, which may cost money", err=True)
+        most = "" if schedule.rule is None else "at most "
+        click.echo(f"{name} calls its endpoint in {most}{matches} matches, which may cost money", err=True)
 
 
 async def _run(
     schedule: Schedule, out: Path, jobs: int, caps: SpendCaps, shared: SharedRun | None
-) -> Results:
+) -> tuple[Results, Schedule, Found]:
     from spectator.clock import SystemClock
-    from spectator.evaluation.evaluation_run import run_evaluation
+    from spectator.evaluation.evaluation_run import Played, run_by_rule, run_evaluation
     from spectator.evaluation.results import results_of
 
     total = len(schedule.matches)
@@ -426,11 +415,13 @@ async def _run(
         reporting: list[asyncio.Task[None]] = []
 
         def begin(ledger: SpendLedger) -> None:
+            for task in reporting:
+                task.cancel()
             reporting.append(asyncio.create_task(_report_spending(progress, ledger)))
 
-        try:
-            run = await run_evaluation(
-                schedule,
+        async def play(chosen: Schedule) -> Played:
+            return await run_evaluation(
+                chosen,
                 out,
                 jobs=jobs,
                 clock=SystemClock(),
@@ -439,18 +430,27 @@ async def _run(
                 on_begin=begin,
                 shared=shared,
             )
+
+        try:
+            if schedule.rule is None:
+                run = await play(schedule)
+            else:
+                schedule, run = await run_by_rule(schedule, schedule.rule, play, out)
         except asyncio.CancelledError:
-            click.echo(f"\ninterrupted: {progress.over} of {total} matches are finished; {AGAIN}", err=True)
+            of_all = f"{progress.over} of {total} matches are finished"
+            click.echo(f"\ninterrupted: {of_all}; {AGAIN}", err=True)
             raise
         finally:
             for task in reporting:
                 task.cancel()
-    if run.cut_short is not None and not schedule.whole(run.found).pairs:
+    judged = schedule.whole(run.found)
+    if run.cut_short is not None and not judged.pairs:
         raise click.ClickException(
-            f"{run.cut_short}; {len(run.found)} of {total} matches are finished, too few for results; "
-            f"{AGAIN}, once that is fixed"
+            f"{run.cut_short}; {len(run.found)} of {len(schedule.matches)} matches are finished, too few for "
+            f"results; {AGAIN}, once that is fixed"
         )
-    return await asyncio.to_thread(results_of, schedule, run.found, run.cut_short)
+    results = await asyncio.to_thread(results_of, schedule, run.found, run.cut_short)
+    return results, judged, run.found
 
 
 async def _report_spending(progress: _EvaluationProgress, ledger: SpendLedger) -> None:
@@ -473,6 +473,7 @@ class _EvaluationProgress:
 
     def matches_over(self, over: int, total: int) -> None:
         """Show the number of finished matches."""
+        self._bar.length = total
         self._bar.update(over - self._bar.pos)
         self.over = over
         now = time.monotonic()
@@ -496,7 +497,7 @@ class _EvaluationProgress:
             click.echo(f"{self.over} of {self._bar.length} matches; {taken} so far", err=True)
 
 
-def _conclude(results: Results, out: Path) -> None:
+def _conclude(results: Results, out: Path, compared: Sequence[str]) -> None:
     """Print the results."""
     from spectator.evaluation.report import conclusions
     from spectator.evaluation.schedule import REPORT
@@ -510,6 +511,6 @@ def _conclude(results: Results, out: Path) -> None:
         if one.source == "model":
             usage = f"{one.asked.tokens:,} tokens, US${one.asked.cost:.4g}"
             click.echo(f"{one.name} made {one.asked.decisions} decisions: {usage}")
-    for line in conclusions(results):
+    for line in (*conclusions(results), *compared):
         click.echo(line)
     click.echo(out / REPORT)

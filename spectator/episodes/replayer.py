@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import AsyncIterable, AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -318,17 +318,20 @@ class _Comparison:
         return False
 
 
-async def verify_attachments(journal: Journal, episode_id: str) -> AsyncIterator[Discrepancy]:
+async def verify_attachments(
+    journal: Journal, episode_id: str, *, see: Callable[[RecordedCall], None] = lambda call: None
+) -> AsyncIterator[Discrepancy]:
     """Yield where model calls and sealed truth differ from the events' digests, in order.
 
     Args:
         journal: The journal; the episode's chain of digests must be checked already.
+        see: Called with every call that matches its digest.
 
     Raises:
         ConfigurationError: The extra needed to check model calls is not installed.
         JournalError: An event cannot be read.
     """
-    calls = _Calls(journal.calls(episode_id))
+    calls = _Calls(journal.calls(episode_id), see)
     async for one in journal.stream(episode_id):
         event = one.event
         if event.type in CALLS_BEHIND:
@@ -344,8 +347,9 @@ async def verify_attachments(journal: Journal, episode_id: str) -> AsyncIterator
 class _Calls:
     """Compares the recorded calls, in order, with the decisions that state them."""
 
-    def __init__(self, calls: AsyncIterator[RecordedCall]) -> None:
+    def __init__(self, calls: AsyncIterator[RecordedCall], see: Callable[[RecordedCall], None]) -> None:
         self._calls = calls
+        self._see = see
         self._next: RecordedCall | None = None
         self._broken = False
 
@@ -365,6 +369,8 @@ class _Calls:
                 yield Discrepancy(decided.seq, f"call {place} behind it is missing")
             elif wrong := _wrong(found, exchange):
                 yield Discrepancy(decided.seq, f"call {place} behind it {wrong}")
+            else:
+                self._see(found)
 
     async def left(self) -> AsyncIterator[Discrepancy]:
         """Yield calls that no decision states."""

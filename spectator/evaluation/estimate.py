@@ -7,8 +7,10 @@ prompt before it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import NormalDist
 from typing import Any, Final
 
 from spectator.clock import SystemClock
@@ -225,6 +227,18 @@ FIRST_TOKEN_S: Final = 0.5
 TOKENS_A_SECOND: Final = 60.0
 """Speed of an answer, an assumption: hosted models of 2025 wrote 30 to 150 tokens a second."""
 
+CACHED: Final = 0.75
+"""Share of what can be cached that an endpoint typically does, an assumption."""
+
+ASKED_AGAIN: Final = 0.05
+"""Share of the questions that are typically asked a second time, an assumption."""
+
+TYPICAL: Final = (
+    f"{CACHED:.0%} of what can be cached is, {ASKED_AGAIN:.0%} of the questions are asked again, and answers "
+    "are the geometric mean of short and longest"
+)
+"""What the typical case assumes."""
+
 
 @dataclass(frozen=True, slots=True)
 class Demand:
@@ -263,6 +277,18 @@ class Demand:
         """Tokens in all matches, with every answer of the greatest length, at an endpoint without a cache."""
         return Usage(self.match.tokens_in * self.seats, self.longest * self.calls)
 
+    @property
+    def typical(self) -> Usage:
+        """Tokens in all matches in a typical case: see :data:`TYPICAL`."""
+        longest = self.longest * self.calls
+        short = self.match.tokens_out * self.seats
+        calls = 1.0 + ASKED_AGAIN
+        return Usage(
+            round(calls * self.match.tokens_in * self.seats),
+            round(calls * math.sqrt(max(1, short) * max(1, longest))),
+            cached_in=round(CACHED * self.match.cached_in * self.seats),
+        )
+
     def seconds(self, used: Usage, jobs: int) -> float:
         """Time of asking, by :data:`FIRST_TOKEN_S` and :data:`TOKENS_A_SECOND`, ``jobs`` matches at once."""
         at_once = max(1, min(jobs, self.seats))
@@ -270,21 +296,100 @@ class Demand:
 
     def lines(self, jobs: int) -> Iterator[str]:
         """The estimate in words."""
-        least, most = self.least, self.most
+        least, typical, most = self.least, self.typical, self.most
         cached = least.cached_in / max(1, least.tokens_in)
         each = self.match.calls
         yield f"{self.captain}: {self.calls:,} calls in {self.seats:,} seats of a match, {each} in each"
         yield f"  tokens in: {least.tokens_in:,}, of which {cached:.0%} can be cached"
-        yield f"  tokens out: {least.tokens_out:,} (short answers) to {most.tokens_out:,} (longest answers)"
+        yield (
+            f"  tokens out: {least.tokens_out:,} (short answers) to {most.tokens_out:,} (longest answers), "
+            f"typically {typical.tokens_out:,}"
+        )
         if self.price is None:
             yield "  money: no price is known; set price_in and price_out in its table, or name its provider"
         else:
             low, high = self.price.cost(least), self.price.cost(most)
-            yield f"  money: {low:.4g} (cache, short answers) to {high:.4g} (neither), at {self.price}"
-        low, high = self.seconds(least, jobs), self.seconds(most, jobs)
-        span = f"{_duration(low)} to {_duration(high)} with {jobs} matches at once"
+            usual = self.price.cost(typical)
+            span = f"{low:.4g} (cache, short answers) to {high:.4g} (neither), typically {usual:.4g}"
+            yield f"  money: {span}, at {self.price}"
+        low, usual, high = (self.seconds(used, jobs) for used in (least, typical, most))
+        span = f"{_duration(low)} to {_duration(high)}, typically {_duration(usual)}, {jobs} matches at once"
         pace = f"{FIRST_TOKEN_S:g} s to the first token and {TOKENS_A_SECOND:g} tokens a second"
         yield f"  time: {span}, at {pace}"
+
+
+def total_lines(demands: Sequence[Demand], jobs: int) -> Iterator[str]:
+    """The estimate of all models together; nothing without models."""
+    if not demands:
+        return
+    cases = [[getattr(one, case) for one in demands] for case in ("least", "typical", "most")]
+    tokens = [sum(used.tokens_in + used.tokens_out for used in case) for case in cases]
+    prices = [one.price for one in demands]
+    money = [
+        sum(price.cost(used) for price, used in zip(prices, case, strict=True) if price is not None)
+        for case in cases
+    ]
+    seconds = [
+        sum(one.seconds(used, jobs) for one, used in zip(demands, case, strict=True)) for case in cases
+    ]
+    yield f"total of {len(demands)} models: {sum(one.calls for one in demands):,} calls"
+    yield f"  tokens: {tokens[0]:,} to {tokens[2]:,}, typically {tokens[1]:,}"
+    unpriced = [one.captain for one in demands if one.price is None]
+    left_out = f", without {', '.join(unpriced)}, whose prices are unknown" if unpriced else ""
+    yield f"  money: {money[0]:.4g} to {money[2]:.4g}, typically {money[1]:.4g}{left_out}"
+    yield f"  time: {_duration(seconds[0])} to {_duration(seconds[2])}, typically {_duration(seconds[1])}"
+    yield f"  typically: {TYPICAL}"
+
+
+SEED_VARIANCE: Final = 0.125
+"""Variance of the share of two independent matches of equals, an assumption."""
+
+DIFFERENCE: Final = 0.05
+"""Difference of a win share from one half that :func:`power_lines` speaks of."""
+
+POWER: Final = 0.8
+"""Probability with which it is to be found."""
+
+
+def matches_needed(pairs: int, *, head_to_head: bool, difference: float = DIFFERENCE) -> int:
+    """Matches of a pair that show with 80 % power that its win share is not one half.
+
+    The usual two-sided test of a mean: ((z(1 - alpha / 2) + z(power)) s / difference)^2 units, s = 1/2 for
+    a match that is won or lost. Matches on one seed count as independent. That is cautious where swapped
+    seats cancel out what the seed favours, and where there are ties.
+
+    Args:
+        pairs: Pairs that are compared; alpha, 5 %, is divided by their number (Bonferroni).
+        head_to_head: Whether a seed has two matches of a pair; else one comparison of two episodes.
+        difference: From one half.
+
+    >>> matches_needed(1, head_to_head=True)
+    786
+    """
+    normal = NormalDist()
+    quantiles = normal.inv_cdf(1.0 - 0.05 / pairs / 2.0) + normal.inv_cdf(POWER)
+    units = math.ceil((quantiles * 0.5 / difference) ** 2)
+    return units + units % 2 if head_to_head else 2 * units
+
+
+def power_lines(schedule: Schedule) -> Iterator[str]:
+    """How many matches would show a small difference, and what the planned ones can show."""
+    pairs, met = len(schedule.compared), bool(schedule.world.opponents)
+    needed = matches_needed(1, head_to_head=met)
+    shown = f"{100 * DIFFERENCE:g} points from one half with {100 * POWER:g} % power"
+    yield f"to show a win share that differs by {shown}, a pair needs about {needed:,} matches"
+    if pairs > 1:
+        all_pairs = matches_needed(pairs, head_to_head=met)
+        yield f"  {all_pairs:,} for each of {pairs} pairs, corrected for their number (Bonferroni)"
+    planned, rule = 2 * schedule.pairs, schedule.rule
+    if rule is not None:
+        seeds = 2.0 * SEED_VARIANCE * math.log(2.0 / rule.alpha) / rule.half_width**2
+        target = f"\u00b1{100 * rule.half_width:g} points"
+        expected = 2 * math.ceil(seeds)
+        yield f"  {target} take about {expected:,} matches of a pair of equals; {planned:,} at most"
+        return
+    smallest = 100 * DIFFERENCE * math.sqrt(matches_needed(pairs, head_to_head=met) / max(1, planned))
+    yield f"  the planned {planned:,} matches of a pair show a difference of about {smallest:.2g} points"
 
 
 def estimate_evaluation(schedule: Schedule) -> list[Demand]:

@@ -12,7 +12,7 @@ import os
 import random
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +31,9 @@ from spectator.errors import (
 )
 from spectator.evaluation.figures import EVALUATION, FILE, EpisodeFigures, FigureStore
 from spectator.evaluation.match_player import MatchPlayer, measure, plays_anywhere
+from spectator.evaluation.meetings import looking_at
 from spectator.evaluation.schedule import JOURNAL, Schedule, ScheduledMatch, identity, keep_manifest
+from spectator.evaluation.sequential import StoppingRule, follow
 from spectator.journal.coordination import FleetRow, FleetRuns, rows
 from spectator.journal.postgres import telling
 from spectator.journal.sql_journal import SqlJournal
@@ -148,6 +150,45 @@ async def run_evaluation(
         if not due.remaining:
             return Played(found)
         return Played(found, reason or f"{len(due.remaining)} matches are played by other processes")
+
+
+async def run_by_rule(
+    schedule: Schedule,
+    rule: StoppingRule,
+    play: Callable[[Schedule], Awaitable[Played]],
+    folder: Path,
+) -> tuple[Schedule, Played]:
+    """Play an evaluation until its rule stops it; the same results give the same decisions.
+
+    Args:
+        schedule: All matches that the rule may choose from.
+        rule: When it stops, and who plays next.
+        play: Plays the remaining matches of a schedule; see :func:`run_evaluation`.
+        folder: The evaluation's folder, whose stored figures save reading its journal for each decision.
+
+    Returns:
+        The matches that were chosen, and their figures.
+    """
+    found = await asyncio.to_thread(_stored, schedule, folder)
+    while True:
+        path = follow(rule, schedule.compared, looking_at(schedule, found))
+        chosen = schedule.part(path.planned)
+        played = await play(chosen)
+        if path.finished or played.cut_short is not None:
+            return chosen, played
+        found = played.found
+
+
+def _stored(schedule: Schedule, folder: Path) -> Mapping[ScheduledMatch, EpisodeFigures]:
+    """The stored figures of the matches of ``schedule``."""
+    if not (folder / FILE).exists():
+        return {}
+    stored: dict[tuple[int, str, str | None], EpisodeFigures] = {}
+    for one in FigureStore(folder / FILE).load():
+        away = one.seats[1].captain if schedule.world.opponents else None
+        stored[one.seed, one.seats[0].captain, away] = one
+    keys = ((match, (match.seed, match.home, match.away)) for match in schedule.matches)
+    return {match: stored[key] for match, key in keys if key in stored}
 
 
 def _row_of(
@@ -278,7 +319,8 @@ class _Playing:
         here = remaining - anywhere
         jobs = [job for number, job in enumerate(self.run.jobs) if not here or number not in anywhere]
         part = replace(self.run, jobs=jobs)
-        player = MatchPlayer(part, self.schedule.world, self.log, self.clock, ledger, self.store)
+        finished = len({*range(len(self.run.jobs))} - remaining - anywhere)
+        player = MatchPlayer(part, self.schedule.world, self.log, self.clock, ledger, self.store, finished)
         scheduler = Scheduler(
             part, self.journal, self.log, player, self.clock, self.rng,
             concurrency=self.jobs if here else 1, state=RunState(len(jobs), 0, self.clock.monotonic()),

@@ -25,6 +25,7 @@ from spectator.errors import (
     JournalError,
     typed_as,
 )
+from spectator.evaluation.asking import Counts, count_exchanges
 from spectator.events import Event, FailedDecisions, RecordedEvent
 
 MEASURES: Final = (
@@ -115,6 +116,7 @@ class Gauge:
     cost: float | None = None
     models: set[str] = field(default_factory=set)
     prompts: set[int] = field(default_factory=set)
+    replies: dict[str, dict[str, int]] = field(default_factory=dict)
 
     def take(self, event: Event) -> None:
         """Take note of one of this actor's ``decision.made`` or ``action.refused``."""
@@ -126,6 +128,7 @@ class Gauge:
         self.own_last = data["source"] != "fallback"
         if not self.own_last:
             self.reasons[data.get("failure_class") or "unknown"] += 1
+        count_exchanges(data, self.replies)
         for exchange in data.get("exchanges") or ():
             if (model := (exchange.get("reply") or {}).get("model")) is not None:
                 self.models.add(model)
@@ -162,7 +165,7 @@ class Gauge:
         return found
 
 
-FIGURES_VERSION: Final = 6
+FIGURES_VERSION: Final = 7
 """Raised whenever a measure changes its meaning, so that what was measured before is measured again."""
 
 PROMISES: Final = 10
@@ -190,6 +193,7 @@ class SeatFigures:
         fingerprint: Of a model: a digest of how it was asked, of the prompt's edition, and of the models that
             answered, as they named themselves; empty for other captains.
         models: Those models.
+        replies: What was counted of its replies; see :class:`~spectator.evaluation.asking.Replies`.
     """
 
     actor: str
@@ -201,6 +205,7 @@ class SeatFigures:
     fallbacks: Mapping[str, int] = field(default_factory=dict)
     fingerprint: str = ""
     models: Sequence[str] = ()
+    replies: Counts = field(default_factory=dict)
 
     @property
     def own(self) -> int:
@@ -329,6 +334,8 @@ class Reading:
                     self._gauges[event.data["actor"]].take(event)
             elif event.type == "episode.ended":
                 self._ended = event
+                if (failed := event.data.get("undecided")) is not None:
+                    count_exchanges(failed, self._gauges[failed["actor"]].replies)
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise JournalError(
                 f"event {event.seq} of {event.episode_id} cannot be measured: {error!r}"
@@ -420,6 +427,7 @@ class Reading:
             dict(gauge.reasons),
             hashlib.sha256(identity.encode()).hexdigest()[:12] if asked is not None or gauge.models else "",
             sorted(gauge.models),
+            gauge.replies,
         )
 
 

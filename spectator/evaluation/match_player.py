@@ -7,7 +7,7 @@ import asyncio
 from spectator.catalog import load_world
 from spectator.clock import Clock
 from spectator.environments.world import World
-from spectator.episodes.recorded_calls import spent_in
+from spectator.episodes.recorded_calls import spent_in, with_whole_replies
 from spectator.errors import JournalError, SpectatorError
 from spectator.evaluation.figures import EpisodeFigures, FigureStore, figures_of
 from spectator.journal.contract import EpisodeLog
@@ -29,14 +29,15 @@ class MatchBudget:
 
     Args:
         ledger: Caps and usage.
+        finished: Paid matches that finished before, which made the ledger's usage so far.
     """
 
-    def __init__(self, ledger: SpendLedger) -> None:
+    def __init__(self, ledger: SpendLedger, finished: int = 0) -> None:
         self._ledger = ledger
         self._changed = asyncio.Condition()
         self._playing = 0
-        self._ended = 0
-        self._spent = Spent()
+        self._ended = finished
+        self._spent = ledger.whole if finished else Spent()
 
     async def begin(self, *, begun: bool) -> str | None:
         """Wait until a match may start or resume.
@@ -102,6 +103,7 @@ class MatchPlayer:
         clock: Time.
         ledger: Caps and usage of models.
         store: Keeps the figures of finished matches.
+        finished: Paid matches that finished before.
     """
 
     def __init__(
@@ -112,13 +114,14 @@ class MatchPlayer:
         clock: Clock,
         ledger: SpendLedger,
         store: FigureStore,
+        finished: int = 0,
     ) -> None:
         self._run = run
         self._world = world
         self._log = log
         self._clock = clock
         self._store = store
-        self._budget = MatchBudget(ledger)
+        self._budget = MatchBudget(ledger, finished)
         self.halt = Halt(ledger)
 
     async def open(self, attempt: Attempt) -> Handle:
@@ -177,7 +180,7 @@ async def measure(episode_id: str, journal: EpisodeLog, store: FigureStore) -> E
     Raises:
         JournalError: Its record is unreadable or has no end, or the figures cannot be stored.
     """
-    figures = figures_of(await journal.read(episode_id))
+    figures = figures_of(await with_whole_replies(journal, await journal.read(episode_id)))
     if figures is None:
         raise JournalError(f"the record of {episode_id} has no end")
     await asyncio.to_thread(store.save, [figures])

@@ -15,6 +15,7 @@ from spectator.catalog import load_world
 from spectator.environments.contract import OUTCOME, Measure
 from spectator.evaluation.figures import RANKED_SHARE, measures_of
 from spectator.evaluation.results import CaptainResult, Estimate, PlayedMatch, Results
+from spectator.events import encode_json
 from spectator.text import clean_text
 
 Verdict = tuple[str, str]
@@ -37,12 +38,25 @@ def conclusions(results: Results) -> Iterator[str]:
             yield f"{won}, {interval}, over {seeds} played from both seats."
         else:
             yield f"{first.label} did better on {share} of the comparisons, {interval}, over {seeds}."
+        yield from _until(results)
         yield _verdicts(results)
         yield from _by_value(results)
     else:
         needed = percent(RANKED_SHARE)
         yield f"No captain is ranked: fewer than two made {needed} of their decisions themselves."
     yield from _shortcomings(results)
+
+
+def _until(results: Results) -> Iterator[str]:
+    """How an evaluation with a stopping rule ended."""
+    if (until := results.until) is None:
+        return
+    target = f"\u00b1{100 * until.half_width:g} points"
+    played = ", ".join(f"{pair.replace('|', ' v ')} {seeds}" for pair, seeds in until.seeds.items())
+    if until.reached and max(until.seeds.values()) < until.most:
+        yield f"It stopped when the interval of every pair was within {target}. Seeds: {played}."
+    else:
+        yield f"It stopped before every interval was within {target}; they still hold. Seeds: {played}."
 
 
 def _shortcomings(results: Results) -> Iterator[str]:
@@ -137,10 +151,10 @@ def _verdicts(results: Results) -> str:
         return f"No captain is shown to be better: {pairs} one half."
     if len(met) == 1:
         return f"{sure[0]}: the interval excludes one half."
-    return (
-        f"{len(sure)} of {len(met)} pairs differ by more than their interval: {', '.join(sure)}. "
-        f"Of so many pairs about {0.05 * len(met):.2g} would seem to differ by chance alone."
-    )
+    found = f"{len(sure)} of {len(met)} pairs differ by more than their interval: {', '.join(sure)}. "
+    if results.until is not None:
+        return f"{found}All {len(met)} intervals hold together with 95 %, whenever it stopped (Bonferroni)."
+    return f"{found}Of so many pairs about {0.05 * len(met):.2g} would seem to differ by chance alone."
 
 
 WIDTH: Final = 680
@@ -300,13 +314,16 @@ def plots_of(results: Results) -> dict[str, str]:
     return found
 
 
-def report_page(results: Results, command: Sequence[str], plots: Mapping[str, str]) -> str:
+def report_page(
+    results: Results, command: Sequence[str], plots: Mapping[str, str], people: Sequence[str] = ()
+) -> str:
     """The page.
 
     Args:
         results: What was found.
         command: The command that made it, for people who want to make it again.
         plots: What :func:`plots_of` makes of ``results``.
+        people: How people did on the same seeds, in sentences.
     """
     names = ", ".join(one.label for one in results.captains)
     title = f"{results.title}: {names}"
@@ -318,7 +335,7 @@ def report_page(results: Results, command: Sequence[str], plots: Mapping[str, st
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
         f"<style>{stylesheet}</style></head><body>",
         f"<h1>{escape(results.title)}: what each captain is worth</h1>",
-        *(f'<p class="lede">{escape(line)}</p>' for line in conclusions(results)),
+        *(f'<p class="lede">{escape(line)}</p>' for line in (*conclusions(results), *people)),
         "<h2>Ranking</h2>", shown.get("ranking", ""), _ranking(results), shown["win-share"],
         "<h2>Head to head</h2>", _matrix(results), shown.get("pairs", ""), _edges(results),
         "<h2>Measures</h2>", _measures(results), _asked(results),
@@ -425,7 +442,17 @@ def _asked(results: Results) -> str:
         for one in models
     ]  # fmt: skip
     heads = ["All matches", "Decisions", "Tokens", "Cost", "Fallbacks"]
-    return _table("What was asked of models, and what it took.", heads, rows)
+    certificates = [_certificate(one) for one in models if one.asked.settings is not None]
+    return _table("What was asked of models, and what it took.", heads, rows) + "".join(certificates)
+
+
+def _certificate(one: CaptainResult) -> str:
+    """How a model was asked, and what its endpoint said of its replies."""
+    settings = {name: value for name, value in (one.asked.settings or {}).items() if value not in (None, {})}
+    shown = ", ".join(f"{name} {encode_json(value)}" for name, value in settings.items())
+    lines = [f"{one.asked.replies.requests:,} requests", *one.asked.replies.lines(), f"settings: {shown}"]
+    body = "".join(f"<li>{escape(line)}</li>" for line in lines)
+    return f"<details><summary>How {escape(one.label)} was asked</summary><ul>{body}</ul></details>"
 
 
 def _measured(measure: Measure, estimate: Estimate | None) -> str:
@@ -451,6 +478,7 @@ def _method(results: Results, command: Sequence[str]) -> str:
     options = ", ".join(f"{name} {value}" for name, value in results.options.items())
     seeds = "sealed seeds, made from a secret phrase" if results.sealed else "development seeds"
     facts = [
+        *_stopped(results),
         f"{results.title} {results.environment_version}, pack {results.pack} {results.pack_version}; "
         f"{options}.",
         f"{len(results.matches)} episodes on {results.seeds} {seeds}; every pair of captains plays the same "
@@ -463,6 +491,18 @@ def _method(results: Results, command: Sequence[str]) -> str:
     ]
     made = shlex.join(command)
     return "".join(f"<p>{escape(fact)}</p>" for fact in facts) + f"<pre><code>{escape(made)}</code></pre>"
+
+
+def _stopped(results: Results) -> Iterator[str]:
+    """How the intervals of an evaluation with a stopping rule are made."""
+    if (until := results.until) is not None:
+        yield (
+            f"It played in batches until the intervals were narrow enough, so pairs played different numbers "
+            "of seeds, always the first ones. Their intervals are hedged betting confidence sequences "
+            f"(Waudby-Smith and Ramdas 2024) over seeds with alpha {until.alpha:.2g}, which hold whenever it "
+            "stops; a captain's share is the mean over its opponents. The other intervals do not take into "
+            "account that results decided when to stop."
+        )
 
 
 def _matches(results: Results) -> Iterator[str]:

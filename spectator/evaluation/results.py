@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Final
 
 import numpy as np
 from pydantic import BaseModel, Field
@@ -16,10 +15,15 @@ from spectator.environments.contract import DECISION_VALUE, OUTCOME
 from spectator.environments.world import SEALED_BIT
 from spectator.errors import ConfigurationError, EndReason
 from spectator.evaluation import statistics
+from spectator.evaluation.asking import Replies
 from spectator.evaluation.figures import RANKED_SHARE, EpisodeFigures, SeatFigures, measures_of
 from spectator.evaluation.intervals import Interval
+from spectator.evaluation.meetings import CrossTable, Found, looking_at, outcome_of, tables_of
 from spectator.evaluation.schedule import Schedule, ScheduledMatch
+from spectator.evaluation.sequential import StoppingRule, follow
 from spectator.events import FailedDecisions
+from spectator.policies.model_presets import ModelBuild
+from spectator.policies.policy import Preset
 
 
 class Asked(BaseModel):
@@ -32,6 +36,10 @@ class Asked(BaseModel):
     )
     tokens: int = Field(default=0, ge=0, description="Prompt and answer together; 0 where no model was asked")
     cost: float = Field(default=0.0, ge=0, description="By the prices of the captains' catalogue")
+    settings: dict[str, Any] | None = Field(
+        default=None, description="Of a model: its settings that reach the endpoint, with secrets masked"
+    )
+    replies: Replies = Field(default_factory=Replies, description="What its endpoint said of its replies")
 
     @property
     def own_share(self) -> float | None:
@@ -44,8 +52,13 @@ class Asked(BaseModel):
         return self.own_share is None or self.own_share >= RANKED_SHARE
 
 
-def asked_of(seats: Iterable[SeatFigures]) -> Asked:
-    """Sum up one captain's seats, including unfinished matches."""
+def asked_of(seats: Sequence[SeatFigures], preset: Preset | None = None) -> Asked:
+    """Sum up one captain's seats, including unfinished matches.
+
+    Args:
+        seats: Its seats.
+        preset: The captain, for its settings.
+    """
     decisions, tokens, cost, fallbacks = 0, 0.0, 0.0, Counter[str]()
     for seat in seats:
         decisions += seat.decisions
@@ -57,7 +70,15 @@ def asked_of(seats: Iterable[SeatFigures]) -> Asked:
         fallbacks=dict(sorted(fallbacks.items())),
         tokens=round(tokens),
         cost=round(cost, 6),
+        settings=how_asked(preset),
+        replies=Replies.of(seat.replies for seat in seats),
     )
+
+
+def how_asked(preset: Preset | None) -> dict[str, Any] | None:
+    """The settings of a model that reach its endpoint; ``None`` for other captains."""
+    build = None if preset is None else preset.build
+    return build.captain.sent() if isinstance(build, ModelBuild) else None
 
 
 class Estimate(BaseModel):
@@ -151,6 +172,20 @@ class PlayedMatch(BaseModel):
     )
 
 
+class Until(BaseModel):
+    """The stopping rule of an evaluation, by which pairs play different numbers of seeds."""
+
+    half_width: float = Field(
+        gt=0, lt=0.5, description="Half the width of the intervals at which it stops, in shares of 1"
+    )
+    most: int = Field(ge=1, description="Most seeds of each pair")
+    alpha: float = Field(description="Probability that the interval of one pair ever fails (Bonferroni)")
+    reached: bool = Field(description="Whether the rule stopped it; its intervals hold in any case")
+    seeds: dict[str, Annotated[int, Field(ge=0)]] = Field(
+        description="By pair, as `first|second`: seeds that it played, the first ones"
+    )
+
+
 class Results(BaseModel):
     """Everything that an evaluation found."""
 
@@ -171,6 +206,9 @@ class Results(BaseModel):
     level: float = statistics.LEVEL
     draws: int = statistics.DRAWS
     planned: int | None = Field(default=None, description="Number of planned matches")
+    until: Until | None = Field(
+        default=None, description="How it stopped by itself; null if it plays a fixed number of matches"
+    )
     cut_short: str | None = Field(
         default=None,
         description="Why matches are missing; only seeds whose matches are all finished count",
@@ -187,8 +225,6 @@ class Results(BaseModel):
 
 RESAMPLING_SEED: Final = 20_26
 """Seed of the bootstrap, so that the same matches always give the same report."""
-
-Found = Mapping[ScheduledMatch, EpisodeFigures]
 
 
 def results_of(planned: Schedule, found: Found, cut_short: str | None = None) -> Results:
@@ -209,13 +245,13 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
             "but no seed is complete; run the evaluation again to continue"
         )
     rng = np.random.default_rng(RESAMPLING_SEED)
-    tables = _tables(schedule, found)
+    tables = tables_of(schedule, found)
     seats: dict[str, list[SeatFigures]] = {name: [] for name in schedule.captains}
     for match in schedule.matches:
         for seat in found[match].seats:
             whose = match.home if seat is found[match].seats[0] else match.away
             seats.get(whose or "", []).append(seat)
-    asked = {name: asked_of(taken) for name, taken in seats.items()}
+    asked = {name: asked_of(taken, schedule.world.captains[name]) for name, taken in seats.items()}
     field = tables.among([name for name in schedule.captains if asked[name].ranked])
     places = statistics.rank(field.names, field.points, field.games, rng) if len(field.names) > 1 else []
     ranked = {one.name: (place, one) for place, one in enumerate(places, 1)}
@@ -237,88 +273,29 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
         head_to_head=bool(schedule.world.opponents),
         spectator_version=__version__,
         planned=len(planned.matches),
+        until=_until(schedule, found),
         cut_short=cut_short,
         captains=captains,
         pairs=[
-            _pair(tables, pair, _edges(schedule, found, pair), rng)
+            _pair(tables, pair, _edges(schedule, found, pair), rng, schedule.rule)
             for pair in itertools.combinations([*ranked, *unranked], 2)
         ],
         matches=[_played(match, found[match]) for match in schedule.matches],
     )
 
 
-Outcomes = Mapping[tuple[str, str], Sequence[float | None]]
-"""By captain and opponent: each match's outcome, ``None`` where it does not count."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Tables:
-    """What captains won of each other.
-
-    Args:
-        names: The captains.
-        points: Wins and half the ties by seed, captain and opponent; shape (seeds, k, k).
-        games: Games likewise.
-        outcomes: Every single match.
-    """
-
-    names: Sequence[str]
-    points: statistics.Floats
-    games: statistics.Floats
-    outcomes: Outcomes
-
-    def among(self, names: Sequence[str]) -> _Tables:
-        """The same among some of the captains, as if the others had not been there."""
-        kept = [self.names.index(name) for name in names]
-        square = np.ix_(range(len(self.points)), kept, kept)
-        outcomes = {pair: met for pair, met in self.outcomes.items() if {*pair} <= {*names}}
-        return _Tables(names, self.points[square], self.games[square], outcomes)
-
-
-def _tables(schedule: Schedule, found: Found) -> _Tables:
-    """Points and games by seed, captain and opponent; and every single outcome."""
-    names = schedule.captains
-    points = np.zeros((schedule.pairs, len(names), len(names)))
-    games = np.zeros_like(points)
-    outcomes: dict[tuple[str, str], list[float | None]] = {}
-    for pair, of_seed in itertools.groupby(schedule.matches, key=lambda match: match.pair):
-        played = {(match.home, match.away): found[match] for match in of_seed}
-        for (i, a), (j, b) in itertools.combinations(enumerate(names), 2):
-            met = list(_meetings(a, b, played))
-            outcomes.setdefault((a, b), []).extend(met)
-            outcomes.setdefault((b, a), []).extend(None if one is None else 1.0 - one for one in met)
-            whole = [one for one in met if one is not None]
-            if len(whole) == len(met):
-                points[pair, i, j], points[pair, j, i] = sum(whole), len(whole) - sum(whole)
-                games[pair, i, j] = games[pair, j, i] = len(whole)
-    return _Tables(names, points, games, outcomes)
-
-
-def _meetings(
-    a: str, b: str, played: Mapping[tuple[str, str | None], EpisodeFigures]
-) -> Iterator[float | None]:
-    """Outcomes for ``a`` on one seed: of both matches, or of comparing the scores in the agent's seat."""
-    if (a, None) in played:
-        yield _compared(played[a, None], played[b, None])
-        return
-    there, back = played[a, b], played[b, a]
-    outcomes = _outcome(there), _outcome(back)
-    if there.counts and back.counts and None in outcomes:
-        yield _compared(there, back)
-        return
-    yield outcomes[0]
-    yield None if outcomes[1] is None else 1.0 - outcomes[1]
-
-
-def _outcome(figures: EpisodeFigures) -> float | None:
-    return figures.seats[0].figures.get(OUTCOME) if figures.counts else None
-
-
-def _compared(mine: EpisodeFigures, other: EpisodeFigures) -> float | None:
-    scores = [one.seats[0].figures.get("score") if one.counts else None for one in (mine, other)]
-    if scores[0] is None or scores[1] is None:
+def _until(schedule: Schedule, found: Found) -> Until | None:
+    rule = schedule.rule
+    if rule is None:
         return None
-    return 0.5 if scores[0] == scores[1] else float(scores[0] > scores[1])
+    path = follow(rule, schedule.compared, looking_at(schedule, found))
+    return Until(
+        half_width=rule.half_width,
+        most=rule.most,
+        alpha=rule.alpha,
+        reached=path.finished,
+        seeds={"|".join(pair): one.judged for pair, one in path.comparisons.items()},
+    )
 
 
 Ranking = Mapping[str, tuple[int, statistics.Ranked]]
@@ -329,7 +306,7 @@ def _captain(
     schedule: Schedule,
     found: Found,
     asked: Asked,
-    tables: _Tables,
+    tables: CrossTable,
     name: str,
     rng: np.random.Generator,
     ranking: Ranking,
@@ -337,6 +314,8 @@ def _captain(
     preset, at = schedule.world.captains[name], tables.names.index(name)
     place, ranked = ranking.get(name, (None, None))
     points, games = tables.points[:, at, :].sum(axis=1), tables.games[:, at, :].sum(axis=1)
+    rule = schedule.rule
+    share = _share(points, games, rng) if rule is None else _share_of_field(tables, at, rule)
     return CaptainResult(
         name=preset.name,
         label=preset.label,
@@ -347,7 +326,7 @@ def _captain(
         rank_high=None if ranked is None else ranked.rank_high,
         best=0.0 if ranked is None else ranked.best,
         rating=None if ranked is None else Estimate.of(ranked.rating),
-        share=_share(points, games, rng) or Estimate(value=0.5, low=0.0, high=1.0, n=0),
+        share=share or Estimate(value=0.5, low=0.0, high=1.0, n=0),
         tally=_tally([one for (mine, _), met in tables.outcomes.items() if mine == name for one in met]),
         measures=_measured(schedule, found, name, rng),
         asked=asked,
@@ -367,10 +346,15 @@ def _edges(schedule: Schedule, found: Found, pair: tuple[str, str]) -> list[floa
 
 
 def _pair(
-    tables: _Tables, pair: tuple[str, str], edges: Sequence[float], rng: np.random.Generator
+    tables: CrossTable,
+    pair: tuple[str, str],
+    edges: Sequence[float],
+    rng: np.random.Generator,
+    rule: StoppingRule | None,
 ) -> PairResult:
     i, j = (tables.names.index(name) for name in pair)
-    share = _share(tables.points[:, i, j], tables.games[:, i, j], rng)
+    points, games = tables.points[:, i, j], tables.games[:, i, j]
+    share = _share(points, games, rng) if rule is None else _share_by_rule(points, games, rule)
     return PairResult(
         first=pair[0],
         second=pair[1],
@@ -385,6 +369,29 @@ def _share(points: statistics.Floats, games: statistics.Floats, rng: np.random.G
     if not met.any():
         return None
     return Estimate.of(statistics.share_interval(list(points[met] / games[met]), rng))
+
+
+def _share_by_rule(
+    points: statistics.Floats, games: statistics.Floats, rule: StoppingRule
+) -> Estimate | None:
+    """The share of a pair, with an interval that holds although results decided when to stop."""
+    shares = points[games > 0] / games[games > 0]
+    return Estimate.of(rule.interval([float(one) for one in shares])) if shares.size else None
+
+
+def _share_of_field(tables: CrossTable, at: int, rule: StoppingRule) -> Estimate | None:
+    """The mean of a captain's shares over its opponents, who may have played different numbers of seeds.
+
+    Its interval holds with those of the pairs, which hold together.
+    """
+    others = (other for other in range(len(tables.names)) if other != at)
+    met = [_share_by_rule(tables.points[:, at, one], tables.games[:, at, one], rule) for one in others]
+    if not (shares := [one for one in met if one is not None]):
+        return None
+    value, low, high = (
+        float(np.mean([getattr(one, end) for one in shares])) for end in ("value", "low", "high")
+    )
+    return Estimate(value=value, low=low, high=high, n=min(one.n for one in shares))
 
 
 def _tally(outcomes: Sequence[float | None]) -> MatchCount:
@@ -432,7 +439,7 @@ def _played(match: ScheduledMatch, figures: EpisodeFigures) -> PlayedMatch:
         home=match.home,
         away=match.away,
         reason=figures.reason,
-        outcome=_outcome(figures),
+        outcome=outcome_of(figures),
         result=figures.result,
         capped=[seat.captain for seat in figures.seats if seat.fallbacks.get("spent")],
         unreached=[seat.captain for seat in figures.seats if not figures.reached and not seat.reached],

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import itertools
 import json
-from collections.abc import Container, Iterator, Mapping, Sequence
+import math
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -16,6 +17,7 @@ from spectator.environments.world import SEALED_BIT, Pack, World, derive_seed, s
 from spectator.episodes.plan import complete_options, failed_decisions_broken_by
 from spectator.errors import FieldError, InvalidRequest
 from spectator.evaluation.figures import EVALUATION
+from spectator.evaluation.sequential import StoppingRule
 from spectator.events import FailedDecisions, encode_json
 from spectator.journal.encoding import atomic_file
 from spectator.policies.captains import ASKED_BY
@@ -38,6 +40,7 @@ class EvaluationRequest:
         failed_decisions: What counts where a captain did not decide: a legal action drawn at random, the
             decision of the world's scripted captain (``fallback``), or the loss of the match (``forfeit``).
         waits_for_rest: Whether decisions of models wait for an endpoint that is left alone after failing.
+        until: Half the width of the intervals at which it stops, in shares of 1; ``None`` plays all matches.
     """
 
     environment: str
@@ -49,6 +52,7 @@ class EvaluationRequest:
     phrase: str | None = None
     failed_decisions: FailedDecisions = "random"
     waits_for_rest: bool = False
+    until: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,11 @@ class ScheduledMatch:
     home: str
     away: str | None
 
+    @property
+    def captains(self) -> frozenset[str | None]:
+        """Both captains, in any order; ``None`` for the other in worlds without opponents."""
+        return frozenset((self.home, self.away))
+
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
@@ -81,6 +90,7 @@ class Schedule:
         pairs: How many seeds.
         failed_decisions: What counts where a captain did not decide; see ``EpisodeStarted``.
         waits_for_rest: Whether decisions of models wait for an endpoint left alone; see ``EpisodeStarted``.
+        rule: When the evaluation stops by itself; ``None`` if it plays all matches.
     """
 
     world: World
@@ -91,6 +101,12 @@ class Schedule:
     pairs: int
     failed_decisions: FailedDecisions = "fallback"
     waits_for_rest: bool = False
+    rule: StoppingRule | None = None
+
+    @property
+    def compared(self) -> list[tuple[str, str]]:
+        """The pairs of captains."""
+        return list(itertools.combinations(self.captains, 2))
 
     @property
     def paid(self) -> list[str]:
@@ -167,18 +183,47 @@ class Schedule:
         )  # fmt: skip
 
     def whole(self, played: Container[ScheduledMatch]) -> Schedule:
-        """As much of it as can be judged: the seeds whose matches are all among ``played``."""
+        """As much of it as can be judged: the seeds whose matches are all among ``played``.
+
+        With a stopping rule, of every two captains the seeds before the first that is not whole.
+        """
+        if self.rule is not None:
+            first: dict[frozenset[str | None], int] = {}
+            for match in self.matches:
+                if match not in played:
+                    first.setdefault(match.captains, match.pair)
+            return self._keeping(lambda match: match.pair < first.get(match.captains, self.pairs))
         missing = {match.pair for match in self.matches if match not in played}
-        matches = tuple(match for match in self.matches if match.pair not in missing)
-        return replace(self, matches=matches, pairs=self.pairs - len(missing))
+        return self._keeping(lambda match: match.pair not in missing)
+
+    def part(self, seeds: Mapping[tuple[str, str], int]) -> Schedule:
+        """The matches on the first seeds of each pair.
+
+        Args:
+            seeds: By pair, how many; in a world without opponents each captain plays the most of its pairs.
+        """
+        most: dict[frozenset[str | None], int] = {}
+        for pair, count in seeds.items():
+            for met in (
+                [frozenset(pair)] if self.world.opponents else [frozenset({one, None}) for one in pair]
+            ):
+                most[met] = max(count, most.get(met, 0))
+        return self._keeping(lambda match: match.pair < most.get(match.captains, 0))
+
+    def _keeping(self, kept: Callable[[ScheduledMatch], bool]) -> Schedule:
+        matches = tuple(match for match in self.matches if kept(match))
+        return replace(self, matches=matches, pairs=len({match.pair for match in matches}))
 
 
-def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world) -> Schedule:
+def plan_evaluation(
+    request: EvaluationRequest, *, load: LoadWorld = load_world, keyless: bool = False
+) -> Schedule:
     """Check ``request`` against the catalogue.
 
     Args:
         request: The arguments.
         load: Finds the world.
+        keyless: Whether models may lack what they need to be asked, such as a key: to estimate.
 
     Raises:
         InvalidRequest: Names every wrong field, as the command line spells it.
@@ -187,7 +232,7 @@ def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world)
         world = load(request.environment)
     except InvalidRequest as error:
         raise InvalidRequest([FieldError("environment", one.rule) for one in error.fields]) from error
-    wrong: list[FieldError] = [*_check_captains(request.captains, world)]
+    wrong: list[FieldError] = [*_check_captains(request.captains, world, keyless)]
     pack = world.packs.get(request.pack)
     if pack is None:
         wrong.append(unknown_name("pack", request.pack, world.packs))
@@ -209,6 +254,7 @@ def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world)
         for pair, seed in enumerate(seeds)
         for home, away in of_each_seed
     )
+    pairs = math.comb(len(request.captains), 2)
     return Schedule(
         world,
         request.captains,
@@ -218,10 +264,11 @@ def plan_evaluation(request: EvaluationRequest, *, load: LoadWorld = load_world)
         len(seeds),
         request.failed_decisions,
         request.waits_for_rest,
+        None if request.until is None else StoppingRule(request.until, pairs, len(seeds)),
     )
 
 
-def _check_captains(captains: Sequence[str], world: World) -> Iterator[FieldError]:
+def _check_captains(captains: Sequence[str], world: World, keyless: bool) -> Iterator[FieldError]:
     if len(captains) < 2:
         yield FieldError("captains", "name at least two, separated by commas")
     if twice := sorted({name for name in captains if captains.count(name) > 1}):
@@ -230,7 +277,7 @@ def _check_captains(captains: Sequence[str], world: World) -> Iterator[FieldErro
         preset = world.captains.get(name)
         if preset is None:
             yield unknown_name("captains", name, world.captains)
-        elif preset.missing is not None:
+        elif preset.missing is not None and not (keyless and isinstance(preset.build, ModelBuild)):
             yield FieldError("captains", f"{name!r} is not available here: {preset.missing}")
         elif preset.source == "human":
             yield FieldError("captains", f"{name!r} needs a person, but evaluations run without one")
@@ -251,7 +298,7 @@ def _seeds(request: EvaluationRequest, world: World, pack: Pack, wrong: list[Fie
             return ()
     if not pack.seeds:
         return [derive_seed(request.seed, "evaluation", pair) % SEALED_BIT for pair in range(pairs)]
-    if pairs > len(pack.seeds):
+    if pairs > len(pack.seeds) and request.until is None:
         most = (
             f"the pack {pack.name!r} has {len(pack.seeds)} development seeds: at most {2 * len(pack.seeds)}"
         )

@@ -146,7 +146,8 @@ def count_calls(connection: Connection, episode_ids: Sequence[str]) -> CountedCa
         behind.append(row)
     if behind:
         _add(totals, agents, behind)
-        sampling = json.loads(behind[-1].beside)["about"]
+        about = json.loads(behind[-1].beside)["about"]
+        sampling = {name: value for name, value in about.items() if name != "settings"}
     return CountedCalls(totals, begun[-1].data.get("options") or {} if begun else {}, sampling)
 
 

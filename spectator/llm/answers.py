@@ -122,6 +122,9 @@ def token_ids(values: Sequence[Any]) -> array[int]:
 MAX_DELTA: Final = 2_048
 """Characters passed to ``on_delta`` at once, about; longer text is split."""
 
+MAX_NAME: Final = 200
+"""Characters of the name of a model, a provider or a configuration; further ones are dropped."""
+
 MIN_MASKED: Final = 8
 """At the end of a text, shorter beginnings of the key are shown: ordinary words can match them."""
 
@@ -129,10 +132,11 @@ INVALID_LOGPROBS: Final = "the endpoint's log probabilities are not numbers"
 INVALID_IDS: Final = "the endpoint's token ids are not integers of at least 0"
 
 _VERSION_FIELDS: Final = frozenset({"metadata", "sglext", "weight_version"})
-_KNOWN: Final = frozenset(
-    {"id", "object", "created", "model", "choices", "system_fingerprint", "service_tier", "provider"}
-)
-"""Members of a chunk that can be skipped once the model is known."""
+_NAMING: Final = frozenset({"model", "provider", "system_fingerprint"})
+"""Members with which an endpoint says who answers; the first value of each is kept."""
+
+_KNOWN: Final = frozenset({"id", "object", "created", "choices", "service_tier", *_NAMING})
+"""Members of a chunk that can be skipped once their names are known."""
 
 _TOKEN_FIELDS: Final = frozenset({"token_ids", "logprobs", "meta_info"})
 _COMMON_FIELDS: Final = frozenset({"role", "content", "reasoning_content"})
@@ -171,7 +175,8 @@ class Assembly:
         self._calls: StreamedCalls | None = None
         self._verbatim: VerbatimParts | None = None
         self._usage: Usage | None = None
-        self._model: str | None = None
+        self._named: dict[str, str] = {}
+        self._unnamed = set(_NAMING)
         self._version: str | None = None
         self._served = served
         self._marked = None if served is None else served()
@@ -201,7 +206,7 @@ class Assembly:
             for piece in pieces:
                 if not isinstance(piece, dict):
                     raise EndpointMalformed("the endpoint's answer is not a completion")
-                if not _KNOWN.issuperset(piece) or (self._model is None and "model" in piece):
+                if not (_KNOWN.issuperset(piece) and self._unnamed.isdisjoint(piece)):
                     self._metadata(piece)
                 choices = piece.get("choices")
                 if isinstance(choices, list) and choices and isinstance(choices[0], dict):
@@ -233,7 +238,7 @@ class Assembly:
             refusal=self._clean(refusal) or None if refusal else None,
             verbatim={} if self._verbatim is None else self._verbatim.whole(self._clean),
             finish_reason=self.finish_reason,
-            model=self._model,
+            **self._named,
             weight_version=self._version or self._marked,
             weight_versions=self._weight_versions(),
             usage=self._usage,
@@ -248,8 +253,10 @@ class Assembly:
     def _metadata(self, piece: dict[str, Any]) -> None:
         if piece.get("error"):
             raise _reported(piece["error"])
-        if self._model is None:
-            self._model = self._clean(_text(piece.get("model"))) or None
+        for name in self._unnamed & piece.keys():
+            if text := self._clean(_text(piece[name]))[:MAX_NAME]:
+                self._named[name] = text
+                self._unnamed.discard(name)
         if isinstance(usage := piece.get("usage"), dict):
             self._usage = _usage(usage)
         if not _VERSION_FIELDS.isdisjoint(piece):

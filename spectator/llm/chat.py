@@ -209,6 +209,8 @@ class ChatAnswer:
         verbatim: Members of the message that this library does not know, to send back unchanged.
         finish_reason: ``stop``, ``length``, ``tool_calls``, ``content_filter``, ...
         model: The model that answered, as the endpoint names it.
+        provider: Who served the model, as a router such as OpenRouter names it.
+        system_fingerprint: The configuration that served the model, as the endpoint names it.
         weight_version: Version of the weights; the last one, if they changed during the answer.
         weight_versions: Runs of ``(version, tokens)`` over the tokens of the answer, in order; 0 tokens if
             the endpoint does not assign tokens to versions.
@@ -228,6 +230,8 @@ class ChatAnswer:
     verbatim: Mapping[str, Any] = field(default_factory=dict)
     finish_reason: str | None = None
     model: str | None = None
+    provider: str | None = None
+    system_fingerprint: str | None = None
     weight_version: str | None = None
     weight_versions: Sequence[tuple[str, int]] = ()
     usage: Usage | None = None

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Final
 
 import orjson
@@ -95,6 +96,9 @@ def _canonical_tools(tools: Sequence[Mapping[str, Any]]) -> bytes:
 MAX_REPLY: Final = 32_768
 """Characters; events omit longer replies entirely, because a cut reply would be a different one."""
 
+_SERVED_BY: Final = ("provider", "system_fingerprint")
+"""Members of a reply that only some endpoints have."""
+
 _TEXTS: Final = ("content", "thought", "refusal", "finish_reason", "model")
 
 
@@ -106,8 +110,16 @@ def fingerprint(messages: Sequence[Message], tools: Sequence[Mapping[str, Any]] 
     return hash_request(messages, tools)
 
 
-def call_answered(request: ChatRequest, answer: ChatAnswer) -> ModelCall:
-    """Return the complete record of an answered call, including tokens."""
+def call_answered(
+    request: ChatRequest, answer: ChatAnswer, settings: Mapping[str, Any] = MappingProxyType({})
+) -> ModelCall:
+    """Return the complete record of an answered call, including tokens.
+
+    Args:
+        request: The request.
+        answer: The answer.
+        settings: Settings of the captain that reach the endpoint, without secrets.
+    """
     first_token_s = answer.first_token_s
     measured = {
         "latency_s": round(answer.latency_s, 6),
@@ -122,14 +134,14 @@ def call_answered(request: ChatRequest, answer: ChatAnswer) -> ModelCall:
         token_ids=answer.token_ids,
         logprobs=answer.logprobs,
         weight_versions=answer.weight_versions,
-        about=_sampling(request),
+        about=_about(request, settings),
         measured=measured,
     )
 
 
-def call_failed(request: ChatRequest) -> ModelCall:
-    """Return the record of a call without an answer."""
-    return ModelCall(messages=request.messages, tools=request.tools, about=_sampling(request))
+def call_failed(request: ChatRequest, settings: Mapping[str, Any] = MappingProxyType({})) -> ModelCall:
+    """Return the record of a call without an answer; see :func:`call_answered`."""
+    return ModelCall(messages=request.messages, tools=request.tools, about=_about(request, settings))
 
 
 def answered(call: ModelCall) -> dict[str, Any]:
@@ -144,8 +156,12 @@ def answered(call: ModelCall) -> dict[str, Any]:
     return {"request": asked, "reply": short, "digest": call.digest(asked)}
 
 
-def _sampling(request: ChatRequest) -> dict[str, Any]:
-    """Return model and sampling options; not ``extra``, which is the operator's."""
+SETTINGS: Final = "settings"
+"""Member of a call's ``about`` with the captain's settings, without secrets."""
+
+
+def _about(request: ChatRequest, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return model, sampling options and the captain's settings; ``extra`` only as they state it."""
     asked: dict[str, Any] = {"model": request.model}
     if request.tool_choice is not None:
         asked["tool_choice"] = request.tool_choice
@@ -159,6 +175,8 @@ def _sampling(request: ChatRequest) -> dict[str, Any]:
         asked["stop"] = list(request.stop)
     if request.seed is not None:
         asked["seed"] = request.seed
+    if settings:
+        return {**asked, SETTINGS: dict(settings)}
     return asked
 
 
@@ -180,6 +198,9 @@ def _reply(answer: ChatAnswer) -> dict[str, Any]:
         "model": answer.model and encodable(answer.model),
         "usage": None if answer.usage is None else _tokens(answer.usage),
     }
+    for name in _SERVED_BY:
+        if (text := getattr(answer, name)) is not None:
+            reply[name] = encodable(text)
     if answer.verbatim:
         reply["verbatim"] = answer.verbatim
     return reply
@@ -223,6 +244,8 @@ def answer_of(reply: Mapping[str, Any]) -> ChatAnswer:
         tool_calls=tuple(ToolCall(**call) for call in reply["tool_calls"]),
         finish_reason=reply["finish_reason"],
         model=reply["model"],
+        provider=reply.get("provider"),
+        system_fingerprint=reply.get("system_fingerprint"),
         usage=None if usage is None else Usage(**usage),
         verbatim=reply.get("verbatim") or {},
     )

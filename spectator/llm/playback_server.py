@@ -115,8 +115,8 @@ def _joined(tokens: Tokens) -> dict[str, Any]:
 
 
 def _head(reply: Reply, about: Mapping[str, Any], kind: str) -> dict[str, Any]:
-    head = {**about, "object": kind}
-    return head if reply["model"] is None else {**head, "model": reply["model"]}
+    names = ("model", "provider", "system_fingerprint")
+    return {**about, "object": kind, **{name: reply[name] for name in names if reply.get(name) is not None}}
 
 
 def _call(call: Mapping[str, Any]) -> dict[str, Any]:

@@ -77,6 +77,39 @@ ASKED_BY: Final = frozenset({
 """Fields of a model captain that may influence its answers, apart from its endpoint."""
 
 
+NOT_SENT: Final = frozenset({
+    "label", "summary", "provider", "base_url", "by_session", "api_key_env", "timeout_s", "retries",
+    "requests_per_minute", "tokens_per_minute", "concurrency", "waits_for_rest",
+    "price_in", "price_out", "price_cached_in",
+})  # fmt: skip
+"""Fields of a model captain that its requests do not contain; all others are recorded and published."""
+
+MASKED: Final = "(masked)"
+"""Replaces a secret in a recorded setting."""
+
+SECRET_ENDINGS: Final = (
+    "KEY", "TOKEN", "SECRET", "PASSWORD", "AUTHORIZATION", "CREDENTIALS", "COOKIE", "USER", "USER_ID",
+    "IDENTIFIER",
+)  # fmt: skip
+"""Endings of the names of keys and of fields that identify the operator, in capitals."""
+
+
+def masked(value: Any, *, secret: bool = False) -> Any:
+    """Return a setting with its secrets masked: texts under the name of a secret, or that look like a key.
+
+    >>> masked({"api_key": "abc", "thinking": {"type": "enabled", "budget_tokens": 4096}})
+    {'api_key': '(masked)', 'thinking': {'type': 'enabled', 'budget_tokens': 4096}}
+    """
+    if isinstance(value, str):
+        return MASKED if secret or _LIKE_A_KEY.match(value) else value
+    if isinstance(value, Mapping):
+        return {
+            name: masked(member, secret=secret or name.upper().endswith(SECRET_ENDINGS))
+            for name, member in value.items()
+        }
+    return [masked(member, secret=secret) for member in value] if isinstance(value, list | tuple) else value
+
+
 class ModelCaptain(BaseModel):
     """One table ``[captains.NAME]`` of a catalogue file."""
 
@@ -231,7 +264,17 @@ class ModelCaptain(BaseModel):
     def settings(self) -> ModelSettings:
         """Return the settings for the policy."""
         fields = ModelSettings.__dataclass_fields__.keys() & ModelCaptain.model_fields.keys()
-        return ModelSettings(price=self.price, **{name: getattr(self, name) for name in fields})
+        given = {name: getattr(self, name) for name in fields}
+        return ModelSettings(price=self.price, recorded=self.sent(exclude_defaults=True), **given)
+
+    def sent(self, *, exclude_defaults: bool = False) -> dict[str, Any]:
+        """Return all settings that reach the endpoint, with secrets masked, as plain JSON.
+
+        Args:
+            exclude_defaults: Whether to omit fields that have their default.
+        """
+        sent = self.model_dump(mode="json", exclude=set(NOT_SENT), exclude_defaults=exclude_defaults)
+        return {name: masked(value) for name, value in sent.items()}
 
 
 PREFIX: Final = "llm:"

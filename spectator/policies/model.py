@@ -357,14 +357,14 @@ class ModelPolicy:
         except EndpointResting:
             raise
         except EndpointError as error:
-            asking.calls.append(call_failed(request))
+            asking.calls.append(call_failed(request, settings.recorded))
             asking.exchanges.append(failed(asking.calls[-1], error))
             self._count(asking, began, self._guess(asking.written) if asking.written else None, guessed=True)
             raise
         except asyncio.CancelledError:
             self._count(asking, began, self._guess(asking.written), guessed=True)
             raise
-        asking.calls.append(call_answered(request, answer))
+        asking.calls.append(call_answered(request, answer, settings.recorded))
         asking.exchanges.append(answered(asking.calls[-1]))
         used, guessed = self._used(answer)
         self._count(asking, began, used, guessed=guessed)

@@ -459,6 +459,7 @@ class ModelSettings:
         whole_situations: Whether every message contains the whole situation, not only changes; for prompts
             from which earlier messages are removed.
         extra: Further fields of the request.
+        recorded: The captain's settings as each call records them, with secrets masked.
         price_in: Price per million prompt tokens; 0 if unknown.
         price_out: Price per million answer tokens; 0 if unknown.
         price: Complete token prices; replaces the two above.
@@ -481,6 +482,7 @@ class ModelSettings:
     whole_situations: bool = False
     waits_for_rest: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
+    recorded: Mapping[str, Any] = field(default_factory=dict)
     price_in: float = 0.0
     price_out: float = 0.0
     price: Price | None = None

@@ -11,7 +11,7 @@ import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from click.testing import CliRunner
@@ -19,6 +19,7 @@ from click.testing import CliRunner
 from spectator import catalog
 from spectator.cli import main
 from spectator.evaluation.bundles import board, verification
+from spectator.policies.captains import NOT_SENT, ModelCaptain
 from tests.evaluation.forging import database_of, events_of, manifest_of, of_type, rewrite
 from tests.llm.brains import Said, counter, say
 from tests.llm.endpoints import endpoint, write_captains
@@ -40,7 +41,9 @@ class Forgetful:
 
     def __call__(self, body: Mapping[str, Any]) -> Said:
         self.asked += 1
-        return Said("Nice weather.") if self.asked % 7 in (5, 6) else counter(body)
+        said = Said("Nice weather.") if self.asked % 7 in (5, 6) else counter(body)
+        served = {"provider": "fast", "system_fingerprint": f"fp_{self.asked // 7}"}
+        return replace(said, served=served)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +55,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
             "base_url": fake.base_url,
             "api_key_env": "FAKE_KEY",
             "extra.api_key": "sk-of-the-table",
+            "extra.top_k": 40,
         }
         captains = write_captains(folder / "captains.toml", fake=table)
         patched.setenv("SPECTATOR_CAPTAINS_FILE", str(captains))
@@ -125,7 +129,7 @@ def test_it_says_who_played_on_which_seeds_and_what_came_of_it(bundle: Path, hom
 
 def test_neither_key_nor_address_nor_path_is_in_it(bundle: Path, home: Path) -> None:
     written = b"".join(path.read_bytes() for path in bundle.iterdir())
-    for text in (KEY, "sk-of-the-table", "api_key", "127.0.0.1", str(home), str(Path.home()) + "/"):
+    for text in (KEY, "sk-of-the-table", "api_key_env", "127.0.0.1", str(home), str(Path.home()) + "/"):
         assert text.encode() not in written, text
 
 
@@ -172,6 +176,85 @@ def test_an_evaluation_that_is_not_whole_is_not_published(tmp_path: Path) -> Non
     assert code == 0, errors  # what was stopped is played once more first
     code, output, _ = run("verify-bundle", tmp_path / "b")
     assert "development seeds" in output
+
+
+def certificate(bundle: Path) -> dict[str, Any]:
+    """How the model of the bundle was asked, by its results."""
+    captains = json.loads((bundle / "manifest.json").read_text())["results"]["captains"]
+    asked: dict[str, Any] = next(one["asked"] for one in captains if one["name"] == "llm:fake")
+    return asked
+
+
+def test_a_bundle_states_how_its_model_was_asked_and_what_came_back(bundle: Path, home: Path) -> None:
+    asked = certificate(bundle)
+    assert asked["settings"]["extra"] == {"api_key": "(masked)", "top_k": 40}
+    assert asked["settings"].keys() == ModelCaptain.model_fields.keys() - NOT_SENT
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    assert manifest["captains"][0]["asked"] == asked["settings"]
+    replies = asked["replies"]
+    assert replies["requests"] == sum(replies["models"].values()) == sum(replies["finish_reasons"].values())
+    assert replies["models"].keys() == {"fake-1"} and replies["finish_reasons"].keys() <= {
+        "stop",
+        "tool_calls",
+    }
+    assert replies["providers"] == {"fast": replies["requests"]}
+    assert len(replies["system_fingerprints"]) > 1 and not replies["failures"]
+    assert sum(replies["system_fingerprints"].values()) == replies["requests"]
+    assert sum(replies["prompts"].values()) == asked["decisions"] and asked["fallbacks"]
+    code, output, _ = run("verify-bundle", bundle, "--sample", "1")
+    assert code == 0
+    assert f"providers: fast {replies['requests']}" in output and "unparsable" in output
+    report = (home / "played" / "report.html").read_text()
+    assert "fp_0" in report and "top_k" in report and "sk-of-the-table" not in report
+
+
+def changed_value(value: Any) -> Any:
+    """Another value of the same type; ``None`` for an optional one becomes a text."""
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int | float):
+        return value + 1
+    return {**value, "top_k": 41} if isinstance(value, dict) else f"{value or ''}x"
+
+
+CHOICES = {
+    "style": "xml", "form": "anthropic", "tool_choice": "required", "temperature": 0.5,
+    "max_tokens_field": "max_completion_tokens",
+}  # fmt: skip
+"""Other values of settings that do not take any."""
+
+
+@pytest.mark.parametrize("setting", sorted(ModelCaptain.model_fields.keys() - NOT_SENT))
+def test_every_changed_setting_is_named_by_the_recorded_calls(bundle: Path, setting: str) -> None:
+    with manifest_of(bundle) as manifest:
+        asked = manifest["captains"][0]["asked"]
+        options = get_args(ModelCaptain.model_fields[setting].annotation)
+        other = next((one for one in options if isinstance(one, str) and one != asked[setting]), None)
+        asked[setting] = CHOICES.get(setting) or other or changed_value(asked[setting])
+    assert f"captains.llm:fake.asked.{setting}: is claimed to be " in run("verify-bundle", bundle)[2]
+
+
+@pytest.mark.parametrize(
+    "field",
+    ["requests", "models", "providers", "system_fingerprints", "finish_reasons", "failures", "prompts"],
+)
+def test_every_changed_count_of_replies_is_named(bundle: Path, field: str) -> None:
+    with manifest_of(bundle) as manifest:
+        for one in manifest["results"]["captains"]:
+            if one["name"] == "llm:fake":
+                counted = one["asked"]["replies"]
+                counted[field] = counted[field] + 1 if field == "requests" else {"another": 3}
+    refused(bundle, f"results.captains.llm:fake.asked.replies.{field}")
+
+
+def test_a_changed_cause_of_failed_decisions_and_changed_settings_of_results_are_named(bundle: Path) -> None:
+    with manifest_of(bundle) as manifest:
+        for one in manifest["results"]["captains"]:
+            if one["name"] == "llm:fake":
+                one["asked"]["fallbacks"] = {"timeout": one["asked"]["fallbacks"]["unparsable"]}
+                one["asked"]["settings"]["extra"]["top_k"] = 50
+    errors = refused(bundle, "asked.fallbacks.timeout: is claimed to be ")
+    assert "asked.settings.extra.top_k: is claimed to be 50, but is 40" in errors
 
 
 def forge_reply(events: list[dict[str, Any]]) -> None:

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
+from click.testing import CliRunner
 
 from spectator.catalog import load_world
+from spectator.cli import main
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.world import World
-from spectator.evaluation.estimate import TOKENS_A_CHARACTER, estimate_evaluation, rehearse, shared
+from spectator.evaluation.estimate import (
+    TOKENS_A_CHARACTER,
+    estimate_evaluation,
+    matches_needed,
+    rehearse,
+    shared,
+    total_lines,
+)
 from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
 from spectator.llm.endpoints import Price
 from spectator.policies.captains import ModelCaptain
@@ -54,6 +65,57 @@ def test_calls_tokens_money_and_time_are_said_for_each_model_and_nobody_is_asked
     assert f"{dear.calls:,} calls" in said and f"money: {low:.4g}" in said and "4 matches at once" in said
     assert "no price is known" in "\n".join(free.lines(4))
     assert dear.seconds(dear.least, 4) == dear.seconds(dear.least, 1) / 4
+
+
+def test_a_typical_case_lies_between_the_bounds_and_a_total_is_over_all_models() -> None:
+    priced: dict[str, object] = {
+        "price_in": 2.0,
+        "price_out": 10.0,
+        "price_cached_in": 0.2,
+        "max_tokens": 500,
+    }
+    world = with_models("cricket", dear=priced, cheap={"price_in": 0.1, "price_out": 0.2}, free={})
+    request = EvaluationRequest(
+        "cricket", ("llm:dear", "llm:cheap", "llm:free"), matches=4, options={"max_overs": 1}
+    )
+    demands = estimate_evaluation(plan_evaluation(request, load=lambda name: world))
+    dear, cheap, _ = demands
+    assert dear.price is not None and cheap.price is not None
+    assert dear.least.tokens_out < dear.typical.tokens_out < dear.most.tokens_out
+    costs = [dear.price.cost(used) for used in (dear.least, dear.typical, dear.most)]
+    assert costs == sorted(costs)
+    said = "\n".join(total_lines(demands, 4))
+    typical = dear.price.cost(dear.typical) + cheap.price.cost(cheap.typical)
+    assert f"typically {typical:.4g}, without llm:free, whose prices are unknown" in said
+    tokens = sum(one.typical.tokens_in + one.typical.tokens_out for one in demands)
+    assert f"typically {tokens:,}" in said and f"{sum(one.calls for one in demands):,} calls" in said
+    assert not list(total_lines([], 4))
+
+
+def test_the_matches_that_a_difference_needs_find_it_four_times_in_five() -> None:
+    """Simulated: so many matches, decided by a coin of 55 %, reject one half in 80 % of the evaluations."""
+    needed = matches_needed(1, head_to_head=True)
+    rng = np.random.default_rng(2026)
+    won = rng.binomial(needed, 0.55, size=4000) / needed
+    found = np.abs(won - 0.5) > 1.96 * 0.5 / np.sqrt(needed)
+    assert 0.78 < found.mean() < 0.82
+    assert matches_needed(6, head_to_head=True) > 1.5 * needed
+    assert matches_needed(1, head_to_head=False) >= 2 * needed - 2
+
+
+def test_an_estimate_needs_no_keys_and_asks_no_one(tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        main,
+        ["evaluate", "counting", "--captains", "llm:openai,llm:anthropic,heuristic", "--estimate", "--out",
+         str(tmp_path / "out"), "--matches", "6"],
+        env={"OPENAI_API_KEY": None, "ANTHROPIC_API_KEY": None},
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "total of 2 models" in done.stdout and "typically" in done.stdout
+    assert "a pair needs about 1,570 matches" in done.stdout and "of 3 pairs" in done.stdout
+    assert not (tmp_path / "out").exists()
+    played = CliRunner().invoke(main, ["evaluate", "counting", "--captains", "llm:openai,heuristic"])
+    assert played.exit_code == 1 and "needs a key in the variable OPENAI_API_KEY" in played.stderr
 
 
 def test_a_model_against_itself_sits_in_both_seats_and_a_world_without_rivals_has_one() -> None:

@@ -97,3 +97,23 @@ def test_what_was_begun_is_played_on_alone_and_what_stood_still_counts_for_nothi
         assert "cap of US$1.5" in str(await budget.begin(begun=True))
 
     asyncio.run(run())
+
+
+def test_matches_that_finished_before_say_what_one_costs() -> None:
+    """A run that goes on need not play its first match alone again."""
+
+    async def at_once(finished: int) -> int:
+        ledger = SpendLedger(Caps(), Caps(), ManualClock(), whole=Caps(cost=10.0))
+        ledger.pay(Spent(400, 4.0))
+        budget = MatchBudget(ledger, finished)
+        asking = [asyncio.create_task(budget.begin(begun=False)) for _ in range(10)]
+        for _ in range(20):
+            await asyncio.sleep(0)
+        begun = sum(one.done() for one in asking)
+        for one in asking:
+            one.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        return begun
+
+    assert asyncio.run(at_once(finished=0)) == 1
+    assert asyncio.run(at_once(finished=4)) == 6

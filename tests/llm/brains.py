@@ -5,19 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a brain answers."""
+    """What a brain answers; ``served`` are further members of the completion, such as ``provider``."""
 
     text: str = ""
     thought: str = ""
     calls: Sequence[tuple[str, Any]] = ()
     refusal: str = ""
     finish: str = "stop"
+    served: Mapping[str, Any] = field(default_factory=dict)
 
 
 Brain = Callable[[Mapping[str, Any]], Said]

@@ -221,7 +221,13 @@ def whole_answer(said: Said, body: dict[str, Any]) -> dict[str, Any]:
     if said.calls:
         message["tool_calls"] = _native(said.calls)
     choice = {"index": 0, "message": message, "finish_reason": said.finish, **_tokens(said, body)}
-    return {**_about(body), "object": "chat.completion", "choices": [choice], "usage": usage_of(said, body)}
+    return {
+        **_about(body),
+        **said.served,
+        "object": "chat.completion",
+        "choices": [choice],
+        "usage": usage_of(said, body),
+    }
 
 
 def streamed_answer(said: Said, body: dict[str, Any], chunk: int) -> Iterator[bytes]:
@@ -238,8 +244,10 @@ def streamed_answer(said: Said, body: dict[str, Any], chunk: int) -> Iterator[by
         for part in _pieces(arguments, chunk):
             deltas.append({"tool_calls": [{"index": index, "function": {"arguments": part}}]})
     for delta in deltas:
-        yield _event(body, [{"index": 0, "delta": delta, "finish_reason": None}])
-    yield _event(body, [{"index": 0, "delta": {}, "finish_reason": said.finish, **_tokens(said, body)}])
+        yield _event(body, [{"index": 0, "delta": delta, "finish_reason": None}], **said.served)
+    yield _event(
+        body, [{"index": 0, "delta": {}, "finish_reason": said.finish, **_tokens(said, body)}], **said.served
+    )
     if body.get("stream_options", {}).get("include_usage"):
         yield _event(body, [], usage=usage_of(said, body))
 

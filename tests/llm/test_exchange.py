@@ -125,6 +125,24 @@ def test_how_it_was_asked_does_not_change_how_a_call_is_written(
         assert encode_ascii(one) == json.dumps(usual, separators=(",", ":"))
 
 
+def test_who_served_a_reply_is_recorded_where_it_is_named_and_read_back() -> None:
+    kept = recorded(ChatAnswer(text="x", provider="fast", system_fingerprint="fp_1"))
+    assert ModelExchange.model_validate(kept).model_dump(mode="json")["reply"] == kept["reply"]
+    again = answer_of(kept["reply"])
+    assert (again.provider, again.system_fingerprint) == ("fast", "fp_1")
+    assert recorded(ChatAnswer(text="x"))["reply"].keys() == kept["reply"].keys() - {
+        "provider", "system_fingerprint"
+    }  # fmt: skip
+
+
+def test_settings_are_part_of_a_call_and_of_its_digest() -> None:
+    bare = call_answered(ASKED, ChatAnswer(text="x"))
+    asked = call_answered(ASKED, ChatAnswer(text="x"), {"style": "json"})
+    assert asked.about == {**bare.about, "settings": {"style": "json"}}
+    assert asked.digest("00") != bare.digest("00")
+    assert call_failed(ASKED, {"style": "json"}).about == asked.about
+
+
 def test_a_failure_is_recorded_without_the_endpoints_own_words() -> None:
     error = EndpointBusy("wait", status=429, retry_after_s=3.0, detail="account 4711")
     kept = ModelExchange.model_validate(failed(call_failed(ASKED), error))

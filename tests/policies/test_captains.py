@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spectator.errors import ConfigurationError
-from spectator.policies.captains import ModelCaptain, load_captains, parse_captains
+from spectator.policies.captains import MASKED, NOT_SENT, ModelCaptain, load_captains, parse_captains
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_presets import ModelSeat, model_presets
 from spectator.policies.policy import Preset, RandomPolicy
@@ -232,3 +232,31 @@ def test_no_session_is_used_twice_even_with_the_same_seed() -> None:
     policies = [preset.build(7) for _ in range(20)]
     sessions = {vars(policy)["_session"] for policy in policies}
     assert len(sessions) == 20 and None not in sessions
+
+
+def test_settings_are_recorded_without_secrets_and_without_what_is_not_sent() -> None:
+    extra = {
+        "user": "ops-4711",
+        "headers": {"Authorization": "Bearer x", "list_of_key": ["a", {"deep": "b"}]},
+        "note": "sk_abcdefghijklmnopqrstuvwxyz",
+        "max_token": 5,
+        "provider": {"order": ["fast", "slow"]},
+    }
+    table = {"label": "L", "base_url": "https://example.org/v1", "model": "m", "extra": extra}
+    captain = ModelCaptain.model_validate(
+        table | {"api_key_env": "MY_KEY", "price_in": 1.0, "temperature": 0.5}
+    )
+    recorded = captain.settings().recorded
+    assert recorded == {
+        "model": "m",
+        "temperature": 0.5,
+        "extra": {
+            "user": MASKED,
+            "headers": {"Authorization": MASKED, "list_of_key": [MASKED, {"deep": MASKED}]},
+            "note": MASKED,
+            "max_token": 5,
+            "provider": {"order": ["fast", "slow"]},
+        },
+    }
+    assert captain.sent().keys() == ModelCaptain.model_fields.keys() - NOT_SENT
+    assert captain.settings().extra == extra

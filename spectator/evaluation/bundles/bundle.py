@@ -89,7 +89,9 @@ class BundledCaptain(_Part):
         default_factory=list, description="The models that answered, as they named themselves"
     )
     asked: dict[str, Any] | None = Field(
-        default=None, description="Of a model: its settings, without key, address and extra fields"
+        default=None,
+        description="Of a model: all its settings that reach the endpoint, with secrets masked; how it "
+        "answered is in `results`",
     )
 
 
@@ -120,7 +122,9 @@ class BundleManifest(_Part):
     pack: BundledPack
     options: dict[str, Any] = Field(description="Every option of the world")
     failed_decisions: FailedDecisions
-    matches: int = Field(ge=2, description="Matches per pair of captains")
+    matches: int = Field(
+        ge=2, description="Matches per pair of captains; the most of them if `results.until` is stated"
+    )
     seeds: SeedSource
     captains: list[BundledCaptain] = Field(min_length=2)
     began_ms: int = Field(ge=0, description="Unix time in milliseconds; part of every episode's id")

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final
 
 from spectator.environments.contract import Stepper
@@ -16,10 +17,11 @@ from spectator.episodes.replayer import Replay, ReplayDivergence, verify_attachm
 from spectator.episodes.steps import checked_decision
 from spectator.episodes.view import is_derived
 from spectator.errors import BundleError, typed_as
+from spectator.evaluation.asking import settings_differences
 from spectator.evaluation.bundles.bundle import BundledEpisode
 from spectator.evaluation.figures import EpisodeFigures, Reading
 from spectator.events import Event, encode_json
-from spectator.journal.contract import Chain, Journal
+from spectator.journal.contract import Chain, Journal, RecordedCall
 from spectator.observations import Observation
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_presets import ModelBuild
@@ -196,10 +198,19 @@ class CheckedEpisode:
     Args:
         found: Wrong claims, in order.
         figures: Its figures; ``None`` if its record has no end or is unreadable.
+        claims: What is wrong with the captains' claimed settings, by its recorded calls.
     """
 
     found: list[Misstatement] = field(default_factory=list)
     figures: EpisodeFigures | None = None
+    claims: dict[str, None] = field(default_factory=dict)
+
+    def check_settings(self, plan: EpisodePlan, recorded: RecordedCall) -> None:
+        """Compare the settings of a recorded call with those that the manifest claims for its captain."""
+        preset = plan.preset(recorded.stated["actor"])
+        if isinstance(preset.build, ModelBuild):
+            wrong = settings_differences(preset.build.captain, recorded.call)
+            self.claims.update(dict.fromkeys(f"captains.{preset.name}.{one}" for one in wrong))
 
 
 async def check_episode(
@@ -240,7 +251,8 @@ async def _contents(
     at = [1]
     try:
         with typed_as(lambda error: BundleError(f"the episode is unreadable: {error!r:.200}")):
-            async for discrepancy in verify_attachments(journal, episode_id):
+            see = partial(checked.check_settings, plan)
+            async for discrepancy in verify_attachments(journal, episode_id, see=see):
                 found.append((discrepancy.seq, discrepancy.message))
                 if len(found) >= MOST_REPORTED:
                     return found

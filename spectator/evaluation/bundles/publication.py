@@ -18,6 +18,7 @@ from spectator import __version__
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock, timestamp
 from spectator.environments.world import World
+from spectator.episodes.recorded_calls import with_whole_replies
 from spectator.errors import BundleError, ConfigurationError, FieldError, InvalidRequest, field_errors
 from spectator.evaluation.bundles.bundle import (
     JOURNAL,
@@ -34,14 +35,14 @@ from spectator.evaluation.bundles.bundle import (
 )
 from spectator.evaluation.bundles.episode_check import can_be_repeated
 from spectator.evaluation.figures import EpisodeFigures, figures_of
-from spectator.evaluation.results import results_of
+from spectator.evaluation.results import how_asked, results_of
 from spectator.evaluation.schedule import JOURNAL as FOLDERS_JOURNAL
 from spectator.evaluation.schedule import EvaluationRequest, Kept, Schedule, ScheduledMatch
 from spectator.events import RecordedEvent, encode_json
 from spectator.journal.contract import EpisodeSummary, Journal
 from spectator.journal.sql_journal import SqlJournal
 from spectator.journal.transfer import copy_episodes
-from spectator.policies.captains import ASKED_BY, ModelCaptain
+from spectator.policies.captains import NOT_SENT, SECRET_ENDINGS, ModelCaptain
 from spectator.policies.model_presets import ModelBuild, ModelSeat, model_presets
 from spectator.policies.policy import Policy, Preset
 from spectator.runs.run_plan import RunPlan, progress
@@ -49,7 +50,8 @@ from spectator.runs.run_plan import RunPlan, progress
 SHORTEST_SECRET: Final = 6
 """Shorter texts are not keys, and would match by chance."""
 
-_KEY_NAMES: Final = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+_OF_KEYS: Final = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+"""Endings of the names of environment variables with keys."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +86,11 @@ def _keys(world: World, variables: Mapping[str, str]) -> Iterator[PrivateText]:
     models = [preset.build.captain for preset in presets if isinstance(preset.build, ModelBuild)]
     named = {captain.api_key_env for captain in models if captain.api_key_env is not None}
     for name, value in variables.items():
-        if (name in named or name.upper().endswith(_KEY_NAMES)) and len(value) >= SHORTEST_SECRET:
+        if (name in named or name.upper().endswith(_OF_KEYS)) and len(value) >= SHORTEST_SECRET:
             yield PrivateText(f"the value of the variable {name}", value)
     for captain in models:
         for path, value in _texts(captain.extra):
-            if any(path.upper().endswith(end.lstrip("_")) for end in _KEY_NAMES):
+            if path.upper().endswith(SECRET_ENDINGS):
                 yield PrivateText(f"the extra field {path!r} of {captain.label}", value)
 
 
@@ -157,19 +159,8 @@ def _json(value: Any) -> str:
         return repr(value)
 
 
-ASKED: Final = frozenset({*ASKED_BY, "form", "send_back"} - {"extra"})
-"""Model settings in a bundle: everything that its policy needs to repeat a decision."""
-
 NOWHERE: Final = "http://bundle.invalid/v1"
 """Placeholder for the endpoint of a model in a bundle; it is never called."""
-
-
-def how_asked(preset: Preset) -> dict[str, Any] | None:
-    """The settings of a model in a bundle; ``None`` for other captains."""
-    build = preset.build
-    return (
-        build.captain.model_dump(mode="json", include=set(ASKED)) if isinstance(build, ModelBuild) else None
-    )
 
 
 def bundled_cast(captains: list[BundledCaptain], load: LoadWorld, clock: Clock) -> LoadWorld:
@@ -200,7 +191,7 @@ def bundled_cast(captains: list[BundledCaptain], load: LoadWorld, clock: Clock) 
 
 def _table(captain: BundledCaptain) -> ModelCaptain:
     asked = captain.asked or {}
-    if foreign := sorted(asked.keys() - ASKED):
+    if foreign := sorted(asked.keys() & NOT_SENT):
         raise BundleError(
             f"{captain.name}: the manifest must not state {', '.join(foreign)[:200]} of a model"
         )
@@ -352,7 +343,7 @@ async def _read(
             await need_nothing_private(journal, episode_id, recorded, private)
             summary = await journal.episode(episode_id)
             episodes.append(_stated(summary, episode_id))
-            figures = figures_of(recorded)
+            figures = figures_of(await with_whole_replies(journal, recorded))
             if figures is not None:
                 found[match] = figures
             report(len(episodes), total)

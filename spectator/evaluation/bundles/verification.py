@@ -6,7 +6,7 @@ import asyncio
 import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spectator import __version__
@@ -134,11 +134,14 @@ def _without_folder(error: SpectatorError, bundle: OpenedBundle) -> str:
 def _schedule(manifest: BundleManifest, load: LoadWorld, verdict: Verdict) -> Schedule | None:
     """Plan the matches from the manifest; ``None`` if that fails here."""
     wrong = verdict.wrong
+    until = manifest.results.until
+    longest = 0 if until is None else max((0, *until.seeds.values()))
     request = EvaluationRequest(
         environment=manifest.environment,
         captains=tuple(one.name for one in manifest.captains),
         pack=manifest.pack.name,
-        matches=manifest.matches,
+        matches=manifest.matches if until is None else min(manifest.matches, 2 * max(1, longest)),
+        until=None if until is None else until.half_width,
         options=manifest.options,
         seed=manifest.seeds.seed or 0,
         phrase=manifest.seeds.phrase,
@@ -160,6 +163,9 @@ def _schedule(manifest: BundleManifest, load: LoadWorld, verdict: Verdict) -> Sc
             wrong.append(Misstatement(f"matches: {rule}"))
             return None
         schedule = plan_evaluation(request, load=load)
+        if until is not None and schedule.rule is not None:
+            seeds = {pair: until.seeds.get("|".join(pair), 0) for pair in schedule.compared}
+            schedule = replace(schedule, rule=replace(schedule.rule, most=until.most)).part(seeds)
     except InvalidRequest as error:
         rules = "; ".join(f"{one.field}: {one.rule}" for one in error.fields)
         wrong.append(Misstatement(f"the manifest's evaluation cannot be played here: {rules[:500]}"))
@@ -170,7 +176,9 @@ def _schedule(manifest: BundleManifest, load: LoadWorld, verdict: Verdict) -> Sc
 
 def _matches(manifest: BundleManifest, world: World) -> int:
     """The number of matches, computed before they are planned."""
-    captains = len(manifest.captains)
+    captains, until = len(manifest.captains), manifest.results.until
+    if until is not None:
+        return 2 * sum(until.seeds.values())
     return manifest.matches // 2 * (captains * (captains - 1) if world.opponents else captains)
 
 
@@ -286,6 +294,7 @@ async def _episodes(
     size = len(known) if sample is None else min(sample.size, len(known))
     again = set(known if sample is None else sample.rng.sample(known, size))
     found: dict[str, EpisodeFigures | None] = {}
+    claims: dict[str, None] = {}
     report(0, len(known))
     for done, episode_id in enumerate(known, 1):
         number, attempt = attempts[episode_id]
@@ -294,10 +303,12 @@ async def _episodes(
             journal, stated[episode_id], plan, replay=episode_id in again
         )
         verdict.wrong += checked.found
+        claims |= checked.claims
         verdict.replayed += episode_id in again
         found[episode_id] = checked.figures
         report(done, len(known))
         await asyncio.sleep(0)
+    verdict.wrong[:0] = [Misstatement(one) for one in claims]
     return found
 
 

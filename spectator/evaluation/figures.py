@@ -6,7 +6,7 @@ import hashlib
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 from spectator.catalog import load_world
 from spectator.environments.contract import OUTCOME, Measure, Meter
 from spectator.environments.world import World
+from spectator.episodes.recorded_calls import streamed_with_whole_replies
 from spectator.errors import (
     ConfigurationError,
     EndReason,
@@ -27,6 +28,7 @@ from spectator.errors import (
 )
 from spectator.evaluation.asking import Counts, count_exchanges
 from spectator.events import Event, FailedDecisions, RecordedEvent
+from spectator.journal.contract import EpisodeLog
 
 MEASURES: Final = (
     Measure(
@@ -441,6 +443,20 @@ def figures_of(recorded: Iterable[RecordedEvent]) -> EpisodeFigures | None:
     for one in recorded:
         reading.take(one)
     return reading.figures()
+
+
+async def recorded_figures(journal: EpisodeLog, episode_id: str) -> EpisodeFigures | None:
+    """The figures of an episode of a journal, with all replies; ``None`` when it has no end.
+
+    Raises:
+        JournalError: It cannot be read, or does not begin with ``episode.started``.
+    """
+
+    async def events() -> AsyncIterator[RecordedEvent]:
+        for one in await journal.read(episode_id):
+            yield one
+
+    return figures_of([one async for one in streamed_with_whole_replies(journal, episode_id, events())])
 
 
 def _forfeited(figures: dict[str, float], *, lost: bool, alone: bool) -> dict[str, float]:

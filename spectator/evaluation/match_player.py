@@ -7,9 +7,9 @@ import asyncio
 from spectator.catalog import load_world
 from spectator.clock import Clock
 from spectator.environments.world import World
-from spectator.episodes.recorded_calls import spent_in, with_whole_replies
+from spectator.episodes.recorded_calls import spent_in
 from spectator.errors import JournalError, SpectatorError
-from spectator.evaluation.figures import EpisodeFigures, FigureStore, figures_of
+from spectator.evaluation.figures import EpisodeFigures, FigureStore, recorded_figures
 from spectator.journal.contract import EpisodeLog
 from spectator.policies.policy import Preset
 from spectator.policies.spending import SpendLedger, Spent
@@ -180,7 +180,7 @@ async def measure(episode_id: str, journal: EpisodeLog, store: FigureStore) -> E
     Raises:
         JournalError: Its record is unreadable or has no end, or the figures cannot be stored.
     """
-    figures = figures_of(await with_whole_replies(journal, await journal.read(episode_id)))
+    figures = await recorded_figures(journal, episode_id)
     if figures is None:
         raise JournalError(f"the record of {episode_id} has no end")
     await asyncio.to_thread(store.save, [figures])

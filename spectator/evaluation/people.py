@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from spectator.environments.contract import OUTCOME
-from spectator.evaluation.figures import EpisodeFigures, SeatFigures, figures_of
+from spectator.evaluation.figures import EpisodeFigures, SeatFigures, recorded_figures
 from spectator.evaluation.meetings import Found
 from spectator.evaluation.results import RESAMPLING_SEED, Estimate
 from spectator.evaluation.schedule import Schedule
@@ -113,7 +113,7 @@ async def _matches(journal: Journal, schedule: Schedule) -> AsyncIterator[Episod
         for summary in page:
             if summary.seed not in seeds or NAME not in (summary.captain, summary.opponent):
                 continue
-            one = figures_of(await journal.read(summary.episode_id))
+            one = await recorded_figures(journal, summary.episode_id)
             if (
                 one is not None
                 and one.counts

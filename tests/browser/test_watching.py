@@ -9,8 +9,7 @@ import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
 from tests.browser.conftest import Opener, board
-from tests.server.test_two_servers import until
-from tests.serving import Serving, free_port, serve_process
+from tests.serving import Serving, free_port, serve_process, until
 
 pytestmark = pytest.mark.browser
 

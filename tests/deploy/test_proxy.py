@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from tests.coming_back import watch
 from tests.postgres import Cluster
-from tests.server.test_two_servers import missing_others_soon, running, start, until
+from tests.server.test_two_servers import missing_others_soon, running, start
 from tests.serving import (
     PATIENCE_S,
     ROOT,
@@ -27,6 +27,7 @@ from tests.serving import (
     serve,
     serve_process,
     test_settings,
+    until,
 )
 
 VIEWERS = 6

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from pydantic import SecretStr
 from server.background import recovery
 from server.http import commands
 from tests.postgres import Cluster
-from tests.server.test_two_servers import check_record, missing_others_soon, running, start, until
-from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings
+from tests.server.test_two_servers import check_record, missing_others_soon, running, start
+from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings, until
 
 LONG = {"turns": 400}
 TOKEN = "correct-horse-battery"
@@ -234,7 +235,7 @@ def test_a_person_plays_a_seat_through_another_server(pair: Callable[..., tuple[
     assert look({"X-Seat-Key": "agent.wrong"}).status_code == 403
     assert say(1, "ACTION: 1", {"X-Seat-Key": "agent.wrong"}).json()["type"] == "/problems/not-your-seat"
     for turn in (1, 2, 3):
-        seat = until("the question", lambda turn=turn: asked_at(look(key), turn))
+        seat = until("the question", partial(lambda turn: asked_at(look(key), turn), turn))
         assert seat["legal_actions"] and seat["left_s"] > 0
         if turn == 1:
             wrong = other.client.post(

@@ -19,9 +19,9 @@ from tests.llm.fake_server import Mode
 from tests.postgres import Cluster
 from tests.rollouts.shared_runs import begin, held, play, summaries, types, worker
 from tests.rollouts.test_fleet import request
-from tests.server.test_two_servers import TURNS, missing_others_soon, running, start, until
+from tests.server.test_two_servers import TURNS, missing_others_soon, running, start
 from tests.server.watching import watch
-from tests.serving import serve, serve_process, test_settings
+from tests.serving import serve, serve_process, test_settings, until
 
 
 @pytest.fixture

@@ -15,8 +15,8 @@ from websockets.sync.client import ClientConnection, connect
 from server.viewers import other_servers
 from spectator.json_values import apply_patch
 from tests.postgres import Cluster
-from tests.server.test_two_servers import LISTENING, questions_of, start, until
-from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings
+from tests.server.test_two_servers import LISTENING, questions_of, start
+from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings, until
 
 LONG = {"turns": 1000}
 

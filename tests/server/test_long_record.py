@@ -13,8 +13,8 @@ from benchmarks.recovery import ENDLESS, forget_checkpoints
 from spectator.episodes.past_states import FILE, SPACING
 from tests.episodes.long_record import EPISODE, long_journal
 from tests.fakes import until
-from tests.server.test_two_servers import until as until_true
 from tests.serving import serve_process
+from tests.serving import until as until_true
 
 TURNS = 10_100
 LONG_BYTES = 20_000_000

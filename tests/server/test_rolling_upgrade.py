@@ -16,8 +16,8 @@ import pytest
 from spectator import __version__
 from tests.coming_back import Seen, watch
 from tests.postgres import Cluster
-from tests.server.test_two_servers import check_record, running, start, until
-from tests.serving import PATIENCE_S, ServerProcess, free_port, serve_process
+from tests.server.test_two_servers import check_record, running, start
+from tests.serving import PATIENCE_S, ServerProcess, free_port, serve_process, until
 
 EARLIER_VERSION = "0.0.9"
 

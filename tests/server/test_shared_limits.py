@@ -17,8 +17,7 @@ from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import billed
 from tests.openenv.conftest import Client
 from tests.postgres import Cluster
-from tests.server.test_two_servers import until
-from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings
+from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings, until
 
 TOKENS = 40_000
 LONG = {"turns": 400}

@@ -12,8 +12,8 @@ import pytest
 from pydantic import SecretStr
 
 from tests.postgres import Cluster
-from tests.server.test_two_servers import check_record, missing_others_soon, running, start, until, watched
-from tests.serving import PATIENCE_S, Serving, serve, serve_process, test_settings
+from tests.server.test_two_servers import check_record, missing_others_soon, running, start, watched
+from tests.serving import PATIENCE_S, Serving, serve, serve_process, test_settings, until
 
 LONG = {"turns": 400}
 OWN = {"X-Forwarded-For": "203.0.113.9"}

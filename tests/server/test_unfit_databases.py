@@ -18,8 +18,8 @@ import server.wiring
 from spectator.clock import SystemClock
 from spectator.journal.schema import SCHEMA_VERSION
 from tests.postgres import USER, Cluster
-from tests.server.test_two_servers import check_record, missing_others_soon, running, start, until
-from tests.serving import PATIENCE_S, ROOT, Serving, serve, serve_process, test_settings
+from tests.server.test_two_servers import check_record, missing_others_soon, running, start
+from tests.serving import PATIENCE_S, ROOT, Serving, serve, serve_process, test_settings, until
 
 SECRET = "s3cret-Pass"
 TURNS = 60

@@ -18,7 +18,6 @@ from spectator import __version__
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock, timestamp
 from spectator.environments.world import World
-from spectator.episodes.recorded_calls import with_whole_replies
 from spectator.errors import BundleError, ConfigurationError, FieldError, InvalidRequest, field_errors
 from spectator.evaluation.bundles.bundle import (
     JOURNAL,
@@ -34,7 +33,7 @@ from spectator.evaluation.bundles.bundle import (
     commitment,
 )
 from spectator.evaluation.bundles.episode_check import can_be_repeated
-from spectator.evaluation.figures import EpisodeFigures, figures_of
+from spectator.evaluation.figures import EpisodeFigures, recorded_figures
 from spectator.evaluation.results import how_asked, results_of
 from spectator.evaluation.schedule import JOURNAL as FOLDERS_JOURNAL
 from spectator.evaluation.schedule import EvaluationRequest, Kept, Schedule, ScheduledMatch
@@ -343,7 +342,7 @@ async def _read(
             await need_nothing_private(journal, episode_id, recorded, private)
             summary = await journal.episode(episode_id)
             episodes.append(_stated(summary, episode_id))
-            figures = figures_of(await with_whole_replies(journal, recorded))
+            figures = await recorded_figures(journal, episode_id)
             if figures is not None:
                 found[match] = figures
             report(len(episodes), total)

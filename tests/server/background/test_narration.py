@@ -12,9 +12,9 @@ from spectator.episodes import controls
 from spectator.episodes.handle import EpisodeHandle
 from spectator.narration.voices import Chosen
 from tests.narration.voices import FakeVoice
-from tests.server.test_two_servers import until as until_true
 from tests.server.watching import watch
 from tests.serving import PATIENCE_S, Serving, serve, test_settings, without_errors
+from tests.serving import until as until_true
 
 TOKEN = "a-token-of-the-operator"
 SLOWLY = {"pace": "broadcast", "options": {"turns": 2}}

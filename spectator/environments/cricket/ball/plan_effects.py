@@ -161,7 +161,7 @@ def _bare(shape: FieldShape) -> tuple[float, ...]:
 
 def _cover(fielders: float) -> float:
     """Return the part of a sector that this many fielders cover: 0, 0.7, 0.91, ..."""
-    return 1.0 - 0.3**fielders
+    return float(1.0 - 0.3**fielders)
 
 
 def _mean(shares: Sectors, values: list[float]) -> float:

@@ -463,10 +463,10 @@ class LinePrompts:
         note = "\n".join([part for part in (self.note, rejection_text(observation)) if part])
         beside = 0
         if short:
-            legal = brief_actions(legal)
+            legal = brief_actions([one for one in legal if one["tool"] not in asking.avoided] or legal)
             if settings.style == "tools" and legal:
                 asking.tools, beside = ActionCatalogue(legal).tools()
-            taken = len(self._system) + len(self._opening or "") + len(note) + beside
+            taken = len(self._system) + len(self._opening or "") + len(note)
             lines = fitting_lines(lines, rendering.brief_lines, () if beside else legal, taken)
         elif legal:
             new = self._catalogue.learn(legal)

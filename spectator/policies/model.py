@@ -85,6 +85,7 @@ class ModelMemory:
         refused: Actions in a row that the world rejected.
         decisions: Number of decisions made.
         constraint: How requests are constrained.
+        avoided: Tools that the world rejected in a row.
     """
 
     planned: list[WrittenCall]
@@ -92,6 +93,7 @@ class ModelMemory:
     refused: int
     decisions: int
     constraint: Constraint
+    avoided: list[str]
 
 
 def save_memory(memory: ModelMemory, prompts: LinePrompts, fallback: ScriptedPolicy) -> dict[str, Any]:
@@ -116,6 +118,7 @@ def save_memory(memory: ModelMemory, prompts: LinePrompts, fallback: ScriptedPol
         "refused": memory.refused,
         "decisions": memory.decisions,
         "constraint": memory.constraint,
+        "avoided": memory.avoided,
         "fallback": scripted.snapshot(),
     }
 
@@ -132,7 +135,7 @@ def restore_memory(kept: Mapping[str, Any], prompts: LinePrompts, fallback: Scri
     own = None if kept["turn"] is None else Turn.of_snapshot(kept["turn"])
     turn = prompts.last if kept["is_last"] else own  # shared with the conversation, which shows its outcomes
     planned = [WrittenCall(**call) for call in kept["planned"]]
-    return ModelMemory(planned, turn, kept["refused"], kept["decisions"], kept["constraint"])
+    return ModelMemory(planned, turn, kept["refused"], kept["decisions"], kept["constraint"], kept["avoided"])
 
 
 def _restorable(fallback: ScriptedPolicy) -> Restorable:
@@ -152,6 +155,11 @@ MIN_REST_S: Final = 0.5
 
 NAME_LIMIT: Final = 120
 """Maximum characters of a model's name."""
+
+SHORT_REFUSALS: Final = 4
+"""Actions in a row that the world may reject before the fallback decides, for models with a short prompt.
+
+Rejected tools are not offered again until an action is carried out."""
 
 REASON_SHOWN: Final = 120
 """Characters of the fallback's reason in the next prompt."""
@@ -210,6 +218,7 @@ class ModelPolicy:
         self._refused = 0
         self._decisions = 0
         self._constraint = self._strongest()
+        self._avoided: list[str] = []
         self._listener: Callable[[Thought], None] | None = None
         self._budget: SpendLimit | None = None
 
@@ -228,8 +237,9 @@ class ModelPolicy:
         if self._planned and (planned := self._next_planned(observation)) is not None:
             return planned
         limit = min(deadline - min(MARGIN_S, deadline / 5), self._settings.timeout_s)
-        asking = DecisionInProgress(observation, self._clock.monotonic(), limit)
-        if self._refused > self._retries:
+        asking = DecisionInProgress(observation, self._clock.monotonic(), limit, avoided=tuple(self._avoided))
+        most = SHORT_REFUSALS if self._settings.prompt == "short" else self._retries
+        if self._refused > most:
             reason = f"refused: {self._refused} actions in a row by the world's rules"
             return self._fall_back(asking, reason, "illegal_action")
         if self._budget is not None and self._budget.refusal() and (reached := await self._budget.reserve()):
@@ -275,7 +285,9 @@ class ModelPolicy:
         """
         if self._edit is not None:
             raise PolicyError("prompts are changed by an edit function, whose state cannot be saved")
-        memory = ModelMemory(self._planned, self._turn, self._refused, self._decisions, self._constraint)
+        memory = ModelMemory(
+            self._planned, self._turn, self._refused, self._decisions, self._constraint, list(self._avoided)
+        )
         return save_memory(memory, self._prompts, self._scripted)
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
@@ -284,7 +296,7 @@ class ModelPolicy:
         memory = restore_memory(snapshot, self._prompts, self._scripted)
         self._planned, self._turn = memory.planned, memory.turn
         self._refused, self._decisions = memory.refused, memory.decisions
-        self._constraint = memory.constraint
+        self._constraint, self._avoided = memory.constraint, list(memory.avoided)
 
     def _remember_text(self, observation: Observation, decided: Mapping[str, Any]) -> None:
         """Add a decision of which only the text and the action are known."""
@@ -301,8 +313,12 @@ class ModelPolicy:
         """Record whether the world rejected the last action."""
         refused = observation.refused
         self._refused = 0 if refused is None else self._refused + 1
-        if refused is not None:
+        if refused is None:
+            self._avoided.clear()
+        else:
             self._planned.clear()
+            if self._turn is not None and self._turn.made:
+                self._avoided.append(self._turn.made[0].tool)
         if self._turn is not None and self._turn.outcomes and refused is not None:
             self._turn.outcomes[-1] = f"refused: {refused.message}"
 

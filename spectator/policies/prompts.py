@@ -228,12 +228,12 @@ def call_text(
     >>> call_text("json", "hit", {"power": 1}, "Why not?")
     '{"reason":"Why not?","tool":"hit","arguments":{"power":1}}'
     """
-    why = {REASON: reason} if reason else {}
+    why: dict[str, Any] = {REASON: reason} if reason else {}
     if style == "tools":
         return f"{tool} with the arguments {encode_json({**why, **arguments})}"
     if style == "xml":
-        call = encode_json({"name": tool, "arguments": {**why, **arguments}})
-        return f"<tool_call>{call}</tool_call>"
+        written = encode_json({"name": tool, "arguments": {**why, **arguments}})
+        return f"<tool_call>{written}</tool_call>"
     call = {**why, "tool": tool, "arguments": dict(arguments)}
     return encode_json({"actions": [call]} if listed else call)
 

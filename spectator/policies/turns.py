@@ -252,6 +252,7 @@ class DecisionInProgress:
         limit: Time limit, seconds.
         tools: The actions as tools, for the style ``tools``.
         legal: The legal actions as shown to the model; empty if it answers in free text.
+        avoided: Tools that the world rejected since the last action that it carried out.
         constraint: How the last answer was constrained.
         answers: The model's answers so far.
         parse: How the answer became an action, so far.
@@ -268,6 +269,7 @@ class DecisionInProgress:
     limit: float
     tools: Sequence[Mapping[str, Any]] = ()
     legal: Sequence[LegalAction] = ()
+    avoided: Sequence[str] = ()
     constraint: str | None = None
     answers: list[ChatAnswer] = field(default_factory=list)
     parse: Literal["ok", "repaired", "failed"] | None = "ok"

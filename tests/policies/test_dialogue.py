@@ -81,7 +81,9 @@ def test_of_a_long_answer_the_beginning_and_the_decision_are_shown_again() -> No
         told.add(turn(1, "x" * 5_000))
         answer = asked(told, ball="2")[2]["content"]
         assert (
-            answer.startswith("x" * ANSWER_KEPT + "…\n") and form in answer and len(answer) < ANSWER_KEPT + 100
+            answer.startswith("x" * ANSWER_KEPT + "…\n")
+            and form in answer
+            and len(answer) < ANSWER_KEPT + 100
         )
 
 

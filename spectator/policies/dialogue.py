@@ -323,7 +323,7 @@ class Dialogue:
             return answer_message(turn.text[:ANSWER_KEPT], calls, turn.verbatim)
         text = turn.text
         if len(text) > ANSWER_KEPT and turn.made:
-            written = [call_text(self._style, call.tool, call.arguments, call.reason) for call in turn.made]
+            written = [call_text(self._style, call.tool, call.arguments) for call in turn.made]
             text = "\n".join([f"{text[:ANSWER_KEPT]}…", *written])
         return answer_message(text, (), turn.verbatim)
 

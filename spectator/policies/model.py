@@ -30,6 +30,7 @@ from spectator.policies.policy import (
 )
 from spectator.policies.prompts import EDITION, Briefing, ModelSettings, call_text, strict_tools
 from spectator.policies.recorded_endpoint import PATIENCE_S, RecordedEndpoint, at_once
+from spectator.policies.short_prompts import stepped_actions
 from spectator.policies.spending import SpendLimit, Spent
 from spectator.policies.turns import (
     DecisionInProgress,
@@ -372,10 +373,11 @@ class ModelPolicy:
         self, asking: DecisionInProgress, messages: Sequence[Message], constraint: Constraint
     ) -> ChatRequest:
         settings, schema, tools = self._settings, None, asking.tools
+        legal = stepped_actions(asking.legal) if settings.prompt == "short" else asking.legal
         if constraint == "json_schema":
-            schema = answer_schema(asking.legal, settings.subset, settings.actions_per_answer)
+            schema = answer_schema(legal, settings.subset, settings.actions_per_answer)
         elif constraint == "tools":
-            tools = strict_tools(asking.legal, settings.subset)
+            tools = strict_tools(legal, settings.subset)
         return ChatRequest(
             model=settings.model,
             messages=messages,

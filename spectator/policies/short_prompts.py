@@ -20,8 +20,44 @@ RESERVED: Final = 400
 LINE: Final = 240
 """Maximum characters of a line of the situation."""
 
+STEPS: Final = 10
+"""Steps of a share, such as 0 to 1: inference servers do not hold bounds of fractions."""
+
 LEGAL_ACTIONS: Final = "legal actions"
 """Name of the line with the legal actions."""
+
+
+def stepped_actions(legal: Sequence[LegalAction]) -> list[LegalAction]:
+    """Return the actions with numbers in steps, where their range is at most 1.
+
+    >>> share = {"properties": {"power": {"type": "number", "minimum": 0, "maximum": 1}}}
+    >>> [hit] = stepped_actions([{"tool": "hit", "arguments": share}])
+    >>> hit["arguments"]["properties"]["power"]["enum"][:3]
+    [0, 0.1, 0.2]
+    """
+    return [
+        {
+            "tool": action["tool"],
+            "arguments": {
+                **action["arguments"],
+                "properties": {
+                    name: _stepped(rule) for name, rule in action["arguments"].get("properties", {}).items()
+                },
+            },
+        }
+        for action in legal
+    ]
+
+
+def _stepped(rule: Any) -> Any:
+    if not isinstance(rule, Mapping) or rule.get("type") != "number" or "enum" in rule:
+        return rule
+    low, high = rule.get("minimum"), rule.get("maximum")
+    if low is None or high is None or not 0 < high - low <= 1:
+        return rule
+    steps = [round(low + (high - low) * step / STEPS, 4) for step in range(STEPS + 1)]
+    return {"type": "number", "enum": [low, *steps[1:-1], high]}
+
 
 _ABOUT: Final = 90
 """Maximum characters of an action's description."""

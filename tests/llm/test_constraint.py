@@ -103,7 +103,8 @@ def filled(value: Any, schema: Mapping[str, Any]) -> Any:
 def test_whatever_fits_the_schema_of_a_turn_is_read_as_a_legal_call(
     monkeypatch: pytest.MonkeyPatch, name: str, options: Mapping[str, Any], captain: str
 ) -> None:
-    rng, subsets = random.Random(1), ("local", "openai")
+    rng = random.Random(1)
+    subsets: tuple[Subset, ...] = ("local", "openai")
     for legal, _ in turns(monkeypatch, name, options, captain)[:60]:
         for subset in subsets:
             schema = answer_schema(legal, subset)

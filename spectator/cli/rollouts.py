@@ -42,8 +42,6 @@ from spectator.cli.rollouts_run import (
 )
 from spectator.errors import ON_INVALID, FailureClass
 from spectator.exports.formats import ExportFormat, ExportSource
-from spectator.llm.constraint import ConstraintSetting
-from spectator.policies.prompts import PromptSize
 from spectator.process_environment import read_captain
 
 if TYPE_CHECKING:
@@ -347,11 +345,11 @@ rollouts.add_command(send)
     help="Sent with the tools of --style tools; omitted by default.",
 )  # fmt: skip
 @click.option(
-    "--constraint", type=click.Choice(get_args(ConstraintSetting)), default="none", show_default=True,
+    "--constraint", type=click.Choice(["auto", "none", "json_object", "json_schema", "tools"]), default="none", show_default=True,
     help="How answers are constrained to the legal actions: docs/captains.md.",
 )  # fmt: skip
 @click.option(
-    "--prompt", type=click.Choice(get_args(PromptSize)), default="full", show_default=True,
+    "--prompt", type=click.Choice(["full", "short"]), default="full", show_default=True,
     help="Size of the prompt; short is for small models.",
 )  # fmt: skip
 @click.option(

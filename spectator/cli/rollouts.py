@@ -345,7 +345,8 @@ rollouts.add_command(send)
     help="Sent with the tools of --style tools; omitted by default.",
 )  # fmt: skip
 @click.option(
-    "--constraint", type=click.Choice(["auto", "none", "json_object", "json_schema", "tools"]), default="none", show_default=True,
+    "--constraint", type=click.Choice(["auto", "none", "json_object", "json_schema", "tools"]),
+    default="none", show_default=True,
     help="How answers are constrained to the legal actions: docs/captains.md.",
 )  # fmt: skip
 @click.option(

@@ -405,6 +405,7 @@ class DecisionMade(EventData):
         "The failure that made the fallback decide; see docs/failures.md"
     )
     prompt: int | None = optional_field("Edition of the model's prompt; 1 if a model's decision omits it")
+    constraint: str | None = optional_field("How the model's answer was constrained; omitted if it was not")
 
 
 class Undecided(EventData):

@@ -345,6 +345,15 @@ rollouts.add_command(send)
     help="Sent with the tools of --style tools; omitted by default.",
 )  # fmt: skip
 @click.option(
+    "--constraint", type=click.Choice(["auto", "none", "json_object", "json_schema", "tools"]),
+    default="none", show_default=True,
+    help="How answers are constrained to the legal actions: docs/captains.md.",
+)  # fmt: skip
+@click.option(
+    "--prompt", type=click.Choice(["full", "short"]), default="full", show_default=True,
+    help="Size of the prompt; short is for small models.",
+)  # fmt: skip
+@click.option(
     "--extra", multiple=True, metavar="NAME=VALUE", callback=parse_options,
     help="Further field of each request, repeatable, such as top_p=0.9, top_k=20 or enable_thinking=false; a "
     "value may be JSON.",
@@ -535,7 +544,8 @@ _OF_MODEL: Final = {
     "base_url": "base_url", "model": "model", "by_session": "by_session", "api_key_env": "api_key_env",
     "style": "style", "temperature": "temperature", "max_answer_tokens": "max_tokens",
     "tool_choice": "tool_choice", "timeout_s": "timeout_s", "tokens": "tokens",
-    "history_tokens": "history_tokens", "extra": "extra",
+    "history_tokens": "history_tokens", "extra": "extra", "constraint": "constraint",
+    "prompt": "prompt",
 }  # fmt: skip
 """Options that are fields of the model, with their names there."""
 

@@ -115,6 +115,8 @@ def _stated(
         stated["failure_class"] = failure_class or "unknown"  # a fallback without a stated reason
     if decision.prompt is not None:
         stated["prompt"] = decision.prompt
+    if decision.constraint is not None:
+        stated["constraint"] = decision.constraint
     return stated
 
 

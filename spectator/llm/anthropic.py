@@ -220,8 +220,14 @@ class AnthropicForm:
             body["system"] = [{"type": "text", "text": "\n\n".join(system), **_CACHED}]
         if request.tools:
             body["tools"] = list(map(_tool, request.tools))
-            if request.tool_choice is not None:
-                body["tool_choice"] = {"type": _CHOICES[request.tool_choice]}
+            choice = "required" if request.constraint == "tools" else request.tool_choice
+            if choice is not None:
+                if choice == "required" and _thinks(request.extra):
+                    choice = "auto"  # the API does not force a call while the model thinks
+                body["tool_choice"] = {"type": _CHOICES[choice]}
+        if request.schema is not None:
+            config = {**body.get("output_config", {})}
+            body["output_config"] = {**config, "format": {"type": "json_schema", "schema": request.schema}}
         if request.stop:
             body["stop_sequences"] = list(request.stop)
         given = {"temperature": request.temperature, "top_p": request.top_p, "stream": request.stream or None}
@@ -278,8 +284,14 @@ def _assistant_blocks(message: Message) -> list[dict[str, Any]]:
     return [*_text(message.get("content")), *uses]
 
 
+def _thinks(extra: Mapping[str, Any]) -> bool:
+    thinking = extra.get("thinking")
+    return isinstance(thinking, Mapping) and thinking.get("type") != "disabled"
+
+
 def _tool(tool: Mapping[str, Any]) -> dict[str, Any]:
     function = tool["function"]
     described = {"description": function["description"]} if function.get("description") else {}
     schema = function.get("parameters") or {"type": "object", "properties": {}}
-    return {"name": function["name"], **described, "input_schema": schema}
+    strict = {"strict": True} if function.get("strict") else {}
+    return {"name": function["name"], **described, **strict, "input_schema": schema}

@@ -123,6 +123,8 @@ class ChatRequest:
         logprobs: Request the log probability of each token.
         token_ids: Request token ids, as vLLM and SGLang return them.
         stream: Request the answer as a stream.
+        constraint: How the answer is constrained; see :mod:`spectator.llm.constraint`.
+        schema: JSON schema of the answer, for the constraint ``json_schema``.
         extra: Further fields of the body, sent unchanged.
         prompt_ids: The prompt as token ids, sent to ``/completions`` in place of messages and tools, as vLLM
             takes them.
@@ -141,6 +143,8 @@ class ChatRequest:
     logprobs: bool = False
     token_ids: bool = False
     stream: bool = False
+    constraint: str = "none"
+    schema: Mapping[str, Any] | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     prompt_ids: Sequence[int] | None = None
 

@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 from spectator.errors import ConfigurationError
 from spectator.llm.chat import Usage
+from spectator.llm.constraint import ConstraintSetting
 from spectator.text import encodable
 
 MASK: Final = "[key]"
@@ -291,6 +292,9 @@ class Provider:
         max_tokens_field: See :class:`spectator.llm.chat.ChatRequest`.
         stream: Whether to request answers as a stream.
         send_seed: Whether it accepts a seed.
+        constraint: How captains constrain answers there unless they say otherwise. Providers that charge less
+            for cached prompts have none by default: a schema changes with the legal actions, and with it the
+            beginning of the prompt.
         local: Whether it is a program on the user's machine, which costs nothing.
         tools_need: How to enable tool calls there; empty if always enabled.
         context_needs: How to enable prompts of the usual length there; empty if always enabled.
@@ -304,6 +308,7 @@ class Provider:
     max_tokens_field: Literal["max_tokens", "max_completion_tokens"] = "max_tokens"
     stream: bool = True
     send_seed: bool = True
+    constraint: ConstraintSetting = "none"
     local: bool = False
     tools_need: str = ""
     context_needs: str = ""
@@ -367,11 +372,15 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
             label="OpenRouter", base_url="https://openrouter.ai/api/v1", key_env="OPENROUTER_API_KEY"
         ),
         "huggingface": Provider(
-            label="Hugging Face", base_url="https://router.huggingface.co/v1", key_env="HF_TOKEN"
+            label="Hugging Face",
+            base_url="https://router.huggingface.co/v1",
+            key_env="HF_TOKEN",
+            constraint="auto",
         ),
         "ollama": Provider(
             label="Ollama",
             base_url="http://127.0.0.1:11434/v1",
+            constraint="auto",
             local=True,
             tools_need="choose a model that its library lists under tools",
             context_needs="set OLLAMA_CONTEXT_LENGTH for its server; else it cuts prompts at 4096 tokens",
@@ -379,6 +388,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
         "vllm": Provider(
             label="vLLM",
             base_url="http://127.0.0.1:8001/v1",
+            constraint="auto",
             local=True,
             tools_need="start it with --enable-auto-tool-choice and the model's --tool-call-parser",
             context_needs="start it with a larger --max-model-len",
@@ -386,6 +396,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
         "sglang": Provider(
             label="SGLang",
             base_url="http://127.0.0.1:30000/v1",
+            constraint="auto",
             local=True,
             tools_need="start it with the model's --tool-call-parser",
             context_needs="start it with a larger --context-length",
@@ -393,6 +404,7 @@ PROVIDERS: Final[Mapping[str, Provider]] = MappingProxyType(
         "llama.cpp": Provider(
             label="llama.cpp",
             base_url="http://127.0.0.1:8080/v1",
+            constraint="auto",
             local=True,
             tools_need="start llama-server with --jinja",
             context_needs="start llama-server with a larger --ctx-size",

@@ -165,6 +165,8 @@ def _about(request: ChatRequest, settings: Mapping[str, Any]) -> dict[str, Any]:
     asked: dict[str, Any] = {"model": request.model}
     if request.tool_choice is not None:
         asked["tool_choice"] = request.tool_choice
+    if request.constraint != "none":
+        asked["constraint"] = request.constraint
     if request.temperature is not None:
         asked["temperature"] = request.temperature
     if request.top_p is not None:

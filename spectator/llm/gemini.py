@@ -265,8 +265,9 @@ class GeminiForm:
             body["systemInstruction"] = {"parts": [{"text": text} for text in system]}
         if request.tools:
             body["tools"] = [{"functionDeclarations": list(map(_declared, request.tools))}]
-            if request.tool_choice is not None:
-                body["toolConfig"] = {"functionCallingConfig": {"mode": _MODES[request.tool_choice]}}
+            choice = "required" if request.constraint == "tools" else request.tool_choice
+            if choice is not None:
+                body["toolConfig"] = {"functionCallingConfig": {"mode": _MODES[choice]}}
         if config := {**_config(request), **extra.get("generationConfig", {})}:
             body["generationConfig"] = config
         return encode_json_body(body)
@@ -283,6 +284,8 @@ def _config(request: ChatRequest) -> dict[str, Any]:
         "maxOutputTokens": request.max_tokens,
         "stopSequences": list(request.stop) or None,
         "seed": request.seed,
+        "responseMimeType": "application/json" if request.constraint.startswith("json") else None,
+        "responseJsonSchema": request.schema,
     }
     return {name: value for name, value in given.items() if value is not None}
 

@@ -230,6 +230,8 @@ def coerce(value: Any, schema: Any, *, root: Schema | None = None, depth: int = 
 def _takes_null(schema: Any) -> bool:
     if not isinstance(schema, Mapping):
         return True
+    if "type" not in schema and ("enum" in schema or "const" in schema):
+        return None in schema.get("enum", ()) or schema.get("const", "") is None
     kinds = schema.get("type", "null")
     return kinds == "null" or "null" in kinds or "anyOf" in schema or "oneOf" in schema
 

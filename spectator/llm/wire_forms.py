@@ -31,6 +31,13 @@ def encode_request(request: ChatRequest) -> bytes:
         body["tools"] = (tools.encoded or _encoded(tools)) if isinstance(tools, FrozenTools) else tools
         if request.tool_choice is not None:
             body["tool_choice"] = request.tool_choice
+        if request.constraint == "tools":
+            body |= {"tool_choice": "required", "parallel_tool_calls": False}
+    if request.schema is not None:
+        about_answer = {"name": "decision", "strict": True, "schema": request.schema}
+        body["response_format"] = {"type": "json_schema", "json_schema": about_answer}
+    elif request.constraint == "json_object":
+        body["response_format"] = {"type": "json_object"}
     if request.temperature is not None:
         body["temperature"] = request.temperature
     if request.top_p is not None:

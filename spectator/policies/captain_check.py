@@ -15,9 +15,11 @@ from spectator.errors import (
     EndpointUnavailable,
 )
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message
+from spectator.llm.constraint import REJECTED_STATUSES, Constraint, answer_schema, strongest, weaker
 from spectator.llm.endpoints import PROVIDERS
-from spectator.llm.tool_calls import find_calls, unchecked_call
+from spectator.llm.tool_calls import CallRejected, check_call, find_calls, unchecked_call
 from spectator.observations import LegalAction
+from spectator.policies.prompts import strict_tools
 from spectator.policies.turns import answer_message, tool_messages, with_ids
 
 if TYPE_CHECKING:
@@ -63,6 +65,9 @@ LIMIT_HEADERS: Final = (
 WORD: Final = "marigold"
 """The word that the model must repeat."""
 
+PROSE: Final = "Write a short sentence about the sea."
+"""A question whose answer names an action only if it is constrained to one."""
+
 FILLER: Final = "The river runs past the old mill and turns. "
 """The sentence that fills the long prompt."""
 
@@ -87,6 +92,9 @@ _FORMS: Final[Mapping[str, str]] = {
     "json": '{"reason": "...", "tool": "paint", "arguments": {"colour": "blue"}}',
     "xml": '<tool_call>{"name": "paint", "arguments": {"colour": "blue"}}</tool_call>',
 }
+
+
+_LEGAL: Final[LegalAction] = {"tool": "paint", "arguments": _TOOL["function"]["parameters"]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,6 +174,7 @@ class CaptainCheck:
         yield self._streaming(answer)
         yield await self._tools()
         yield await self._written()
+        yield await self._constrained()
         yield _thoughts(answer)
         yield _usage(answer, self._captain)
         if self._context:
@@ -260,6 +269,50 @@ class CaptainCheck:
             change = "choose another style or model" if needed else ""
             return CheckFinding(about, False, message, change, needed)
         return CheckFinding(about, True, "an action was written and read", needed=needed)
+
+    async def _constrained(self) -> CheckFinding:
+        """Test constraints, the strongest first, by a question that only a constraint answers in form."""
+        captain = self._captain
+        setting = captain.constraint
+        constraint = strongest("auto" if setting == "none" else setting, captain.style)
+        found: list[str] = []
+        while constraint != "none":
+            problem = await self._constraint_problem(constraint)
+            if problem is None:
+                break
+            found.append(f"{constraint} {problem}")
+            constraint = weaker(constraint, captain.subset) if setting in ("auto", "none") else "none"
+        tried = "; ".join(found)
+        if constraint == "none":
+            message = f"{tried or f'the style {captain.style} has none'}; answers are not constrained"
+            change = 'set constraint = "none"' if setting != "none" else ""
+            return CheckFinding("constraint", False if found else None, message, change, needed=False)
+        message = f"{constraint} works" + (f" ({tried})" if tried else "")
+        if setting == "none":
+            message += f', but is not used; set constraint = "{constraint}" to use it'
+        return CheckFinding("constraint", True, message, needed=False)
+
+    async def _constraint_problem(self, constraint: Constraint) -> str | None:
+        """Return why a constraint does not work here; ``None`` if it does."""
+        captain, more = self._captain, dict[str, Any]()
+        if constraint == "json_schema":
+            more["schema"] = answer_schema([_LEGAL], captain.subset, captain.actions_per_answer)
+        elif constraint == "tools":
+            more["tools"] = strict_tools([_LEGAL], captain.subset)
+        words = "Write a short sentence about the sea, as JSON." if constraint == "json_object" else PROSE
+        question: list[Message] = [_SYSTEM, {"role": "user", "content": words}]
+        try:
+            answer = await self._ask(question, constraint=constraint, **more)
+        except EndpointError as error:
+            kind = "is rejected" if error.status in REJECTED_STATUSES else "fails"
+            return f"{kind}: {error}{_detail(error)}"
+        if constraint == "json_object":
+            return None if answer.text.strip().startswith("{") else "is accepted but ignored"
+        try:
+            check_call(find_calls(answer, [_LEGAL])[0], [_LEGAL])
+        except (IndexError, CallRejected):
+            return "is accepted but ignored"
+        return None
 
     async def _long_prompt(self) -> CheckFinding:
         """Test a prompt of the longest allowed length."""

@@ -25,8 +25,9 @@ from pydantic import (
 )
 
 from spectator.errors import ConfigurationError
+from spectator.llm.constraint import ConstraintSetting, Subset, fits_style
 from spectator.llm.endpoints import PROVIDERS, Form, Price, check_base_url
-from spectator.policies.prompts import EDITION, ModelSettings, Style
+from spectator.policies.prompts import EDITION, ModelSettings, PromptSize, Style
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _LIKE_A_KEY: Final = re.compile(
@@ -72,7 +73,7 @@ def _nearest(field: str, table: type[BaseModel]) -> str:
 
 ASKED_BY: Final = frozenset({
     "model", "style", "temperature", "max_tokens", "context_tokens", "actions_per_answer", "tool_choice",
-    "send_seed", "extra", "history_tokens",
+    "send_seed", "extra", "history_tokens", "constraint", "prompt",
 })  # fmt: skip
 """Fields of a model captain that may influence its answers, apart from its endpoint."""
 
@@ -110,6 +111,12 @@ def masked(value: Any, *, secret: bool = False) -> Any:
     return [masked(member, secret=secret) for member in value] if isinstance(value, list | tuple) else value
 
 
+OWN_CONSTRAINTS: Final = frozenset({
+    "response_format", "grammar", "json_schema", "guided_json", "guided_grammar", "structured_outputs",
+})  # fmt: skip
+"""Fields of `extra` that constrain answers themselves."""
+
+
 class ModelCaptain(BaseModel):
     """One table ``[captains.NAME]`` of a catalogue file."""
 
@@ -145,6 +152,10 @@ class ModelCaptain(BaseModel):
     actions_per_answer: int = Field(
         default=1, ge=1, le=32, description="Number of actions it may plan in one answer"
     )
+    constraint: ConstraintSetting = Field(
+        default="none", description="How answers are constrained to the legal actions"
+    )
+    prompt: PromptSize = Field(default="full", description="`short` for small models: at most 700 tokens")
     tool_choice: Literal["auto", "required"] | None = Field(default=None, description="For the style `tools`")
     stream: bool = Field(default=True, description="Whether to stream answers, to show thoughts live")
     send_seed: bool = Field(default=True, description="Whether the endpoint accepts a seed")
@@ -199,6 +210,7 @@ class ModelCaptain(BaseModel):
             "max_tokens_field": provider.max_tokens_field,
             "stream": provider.stream,
             "send_seed": provider.send_seed,
+            "constraint": "none" if OWN_CONSTRAINTS & set(table.get("extra") or ()) else provider.constraint,
             **table,
         }
 
@@ -225,6 +237,15 @@ class ModelCaptain(BaseModel):
             )
         if self.form != "openai" and (self.tokens or self.by_session):
             raise ValueError(f"tokens and by_session need the form 'openai', not {self.form!r}")
+        if not fits_style(self.constraint, self.style):
+            raise ValueError(
+                f"constraint {self.constraint!r} does not fit the style {self.style!r}: 'tools' needs the "
+                "style 'tools', 'json_object' and 'json_schema' need 'json'"
+            )
+        if self.constraint == "json_object" and self.form == "anthropic":
+            raise ValueError("the form 'anthropic' has no constraint 'json_object'; use 'json_schema'")
+        if self.constraint != "none" and (taken := sorted(OWN_CONSTRAINTS & self.extra.keys())):
+            raise ValueError(f'{", ".join(taken)} in extra needs constraint = "none"')
         if self.tool_choice is not None and self.style != "tools":
             raise ValueError(f"tool_choice needs the style 'tools', not {self.style!r}; omit it")
         return self
@@ -257,6 +278,13 @@ class ModelCaptain(BaseModel):
         return provider.price_of(self.model)
 
     @property
+    def subset(self) -> Subset:
+        """Who reads the schemas of constraints."""
+        if self.form != "openai":
+            return self.form
+        return "openai" if self.provider in ("openai", "openrouter") else "local"
+
+    @property
     def limited(self) -> bool:
         """Whether it sets a limit that all its clients must share."""
         return any((self.requests_per_minute, self.tokens_per_minute, self.concurrency))
@@ -265,7 +293,9 @@ class ModelCaptain(BaseModel):
         """Return the settings for the policy."""
         fields = ModelSettings.__dataclass_fields__.keys() & ModelCaptain.model_fields.keys()
         given = {name: getattr(self, name) for name in fields}
-        return ModelSettings(price=self.price, recorded=self.sent(exclude_defaults=True), **given)
+        return ModelSettings(
+            price=self.price, subset=self.subset, recorded=self.sent(exclude_defaults=True), **given
+        )
 
     def sent(self, *, exclude_defaults: bool = False) -> dict[str, Any]:
         """Return all settings that reach the endpoint, with secrets masked, as plain JSON.

@@ -7,14 +7,15 @@ fallback. It is much smaller than the record, which has every prompt of every de
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Protocol
 
 from spectator.clock import Clock
 from spectator.errors import EndpointError, EndpointResting, FailureClass, PolicyError
-from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, Usage
+from spectator.llm.constraint import REJECTED_STATUSES, Constraint, answer_schema, weaker
 from spectator.llm.exchanges import answered, call_answered, call_failed, failed
 from spectator.llm.schema import UnsupportedSchema
 from spectator.llm.tool_calls import CallRejected, ParsedCall, WrittenCall, check_call, written_form
@@ -27,8 +28,9 @@ from spectator.policies.policy import (
     ScriptedPolicy,
     Thought,
 )
-from spectator.policies.prompts import EDITION, Briefing, ModelSettings, form_of
+from spectator.policies.prompts import EDITION, Briefing, ModelSettings, call_text, strict_tools
 from spectator.policies.recorded_endpoint import PATIENCE_S, RecordedEndpoint, at_once
+from spectator.policies.short_prompts import stepped_actions
 from spectator.policies.spending import SpendLimit, Spent
 from spectator.policies.turns import (
     DecisionInProgress,
@@ -68,6 +70,8 @@ class ChatEndpoint(Protocol):
         ...
 
 
+logger = logging.getLogger(__name__)
+
 EditPrompt = Callable[[Sequence[Message], Observation, int], Awaitable[Sequence[Message]]]
 """Changes the conversation of a decision, given its observation and its number from 1."""
 
@@ -81,12 +85,16 @@ class ModelMemory:
         turn: The last decision, whose outcome the next prompt reports.
         refused: Actions in a row that the world rejected.
         decisions: Number of decisions made.
+        constraint: How requests are constrained.
+        avoided: Tools that the world rejected in a row.
     """
 
     planned: list[WrittenCall]
     turn: Turn | None
     refused: int
     decisions: int
+    constraint: Constraint
+    avoided: list[str]
 
 
 def save_memory(memory: ModelMemory, prompts: LinePrompts, fallback: ScriptedPolicy) -> dict[str, Any]:
@@ -110,6 +118,8 @@ def save_memory(memory: ModelMemory, prompts: LinePrompts, fallback: ScriptedPol
         "is_last": turn is not None and turn is prompts.last,
         "refused": memory.refused,
         "decisions": memory.decisions,
+        "constraint": memory.constraint,
+        "avoided": memory.avoided,
         "fallback": scripted.snapshot(),
     }
 
@@ -126,7 +136,7 @@ def restore_memory(kept: Mapping[str, Any], prompts: LinePrompts, fallback: Scri
     own = None if kept["turn"] is None else Turn.of_snapshot(kept["turn"])
     turn = prompts.last if kept["is_last"] else own  # shared with the conversation, which shows its outcomes
     planned = [WrittenCall(**call) for call in kept["planned"]]
-    return ModelMemory(planned, turn, kept["refused"], kept["decisions"])
+    return ModelMemory(planned, turn, kept["refused"], kept["decisions"], kept["constraint"], kept["avoided"])
 
 
 def _restorable(fallback: ScriptedPolicy) -> Restorable:
@@ -146,6 +156,14 @@ MIN_REST_S: Final = 0.5
 
 NAME_LIMIT: Final = 120
 """Maximum characters of a model's name."""
+
+SHORT_REFUSALS: Final = 4
+"""Actions in a row that the world may reject before the fallback decides, for models with a short prompt.
+
+Rejected tools are not offered again until an action is carried out."""
+
+REASON_SHOWN: Final = 120
+"""Characters of the fallback's reason in the next prompt."""
 
 REASON_LIMIT: Final = 500
 """Maximum characters of the reason for a fallback."""
@@ -200,6 +218,8 @@ class ModelPolicy:
         self._turn: Turn | None = None
         self._refused = 0
         self._decisions = 0
+        self._constraint = self._strongest()
+        self._avoided: list[str] = []
         self._listener: Callable[[Thought], None] | None = None
         self._budget: SpendLimit | None = None
 
@@ -218,8 +238,9 @@ class ModelPolicy:
         if self._planned and (planned := self._next_planned(observation)) is not None:
             return planned
         limit = min(deadline - min(MARGIN_S, deadline / 5), self._settings.timeout_s)
-        asking = DecisionInProgress(observation, self._clock.monotonic(), limit)
-        if self._refused > self._retries:
+        asking = DecisionInProgress(observation, self._clock.monotonic(), limit, avoided=tuple(self._avoided))
+        most = SHORT_REFUSALS if self._settings.prompt == "short" else self._retries
+        if self._refused > most:
             reason = f"refused: {self._refused} actions in a row by the world's rules"
             return self._fall_back(asking, reason, "illegal_action")
         if self._budget is not None and self._budget.refusal() and (reached := await self._budget.reserve()):
@@ -230,7 +251,8 @@ class ModelPolicy:
             return self._fall_back(asking, f"{error.kind}: {error}", error.failure_class)
         except CallRejected as error:
             asking.parse = "failed"
-            return self._fall_back(asking, f"unusable: {error}", error.failure_class)
+            ignored = self._ignored(asking, error)
+            return self._fall_back(asking, f"unusable: {error}{ignored}", error.failure_class)
         except UnsupportedSchema as error:
             asking.parse = "failed"
             return self._fall_back(asking, f"unusable: {error}", "env_infra")
@@ -264,7 +286,9 @@ class ModelPolicy:
         """
         if self._edit is not None:
             raise PolicyError("prompts are changed by an edit function, whose state cannot be saved")
-        memory = ModelMemory(self._planned, self._turn, self._refused, self._decisions)
+        memory = ModelMemory(
+            self._planned, self._turn, self._refused, self._decisions, self._constraint, list(self._avoided)
+        )
         return save_memory(memory, self._prompts, self._scripted)
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
@@ -273,6 +297,7 @@ class ModelPolicy:
         memory = restore_memory(snapshot, self._prompts, self._scripted)
         self._planned, self._turn = memory.planned, memory.turn
         self._refused, self._decisions = memory.refused, memory.decisions
+        self._constraint, self._avoided = memory.constraint, list(memory.avoided)
 
     def _remember_text(self, observation: Observation, decided: Mapping[str, Any]) -> None:
         """Add a decision of which only the text and the action are known."""
@@ -289,8 +314,12 @@ class ModelPolicy:
         """Record whether the world rejected the last action."""
         refused = observation.refused
         self._refused = 0 if refused is None else self._refused + 1
-        if refused is not None:
+        if refused is None:
+            self._avoided.clear()
+        else:
             self._planned.clear()
+            if self._turn is not None and self._turn.made:
+                self._avoided.append(self._turn.made[0].tool)
         if self._turn is not None and self._turn.outcomes and refused is not None:
             self._turn.outcomes[-1] = f"refused: {refused.message}"
 
@@ -311,6 +340,7 @@ class ModelPolicy:
             parse="ok",
             model=self._settings.model,
             prompt=EDITION,
+            constraint=None if self._constraint == "none" else self._constraint,
         )
 
     async def _ask(self, asking: DecisionInProgress) -> list[ParsedCall]:
@@ -327,19 +357,31 @@ class ModelPolicy:
             except CallRejected as broken:
                 if not retries or asking.left(self._clock) < MIN_REQUEST_S:
                     raise
-                form = form_of(self._briefing, self._settings.style, most)
-                messages = [*messages, *rejected(answer, str(broken), form)]
+                messages = [*messages, *rejected(answer, str(broken), self._prompts.form)]
             else:
                 asking.parse = "ok" if retries == self._retries else "repaired"
                 return calls
         raise AssertionError("the last answer is taken or rejected")
 
-    async def _complete(self, asking: DecisionInProgress, messages: Sequence[Message]) -> ChatAnswer:
-        settings = self._settings
-        request = ChatRequest(
+    def _strongest(self) -> Constraint:
+        """Return the constraint to try first; free text and given conversations have none."""
+        briefing = self._briefing
+        unconstrained = briefing.text_field is not None or briefing.conversation is not None
+        return "none" if unconstrained else self._settings.strongest
+
+    def _request(
+        self, asking: DecisionInProgress, messages: Sequence[Message], constraint: Constraint
+    ) -> ChatRequest:
+        settings, schema, tools = self._settings, None, asking.tools
+        legal = stepped_actions(asking.legal) if settings.prompt == "short" else asking.legal
+        if constraint == "json_schema":
+            schema = answer_schema(legal, settings.subset, settings.actions_per_answer)
+        elif constraint == "tools":
+            tools = strict_tools(legal, settings.subset)
+        return ChatRequest(
             model=settings.model,
             messages=messages,
-            tools=asking.tools,
+            tools=tools,
             tool_choice=settings.tool_choice,
             temperature=settings.temperature,
             max_tokens=settings.max_tokens,
@@ -348,8 +390,44 @@ class ModelPolicy:
             logprobs=settings.tokens,
             token_ids=settings.tokens,
             stream=settings.stream,
+            constraint=constraint,
+            schema=schema,
             extra=settings.extra,
         )
+
+    async def _complete(self, asking: DecisionInProgress, messages: Sequence[Message]) -> ChatAnswer:
+        """Return an answer; if the endpoint rejects the constraint, ask with the next weaker one."""
+        constraint = self._constraint
+        while True:
+            request = self._request(asking, messages, constraint)
+            asking.constraint = None if constraint == "none" else constraint
+            try:
+                answer = await self._complete_once(asking, request)
+            except EndpointError as error:
+                if constraint == "none" or error.status not in REJECTED_STATUSES:
+                    raise
+                if self._settings.constraint != "auto":
+                    rule = f"with constraint = {constraint}; set constraint to auto or none"
+                    raise type(error)(f"{error}, {rule}", status=error.status, detail=error.detail) from error
+                constraint = weaker(constraint, self._settings.subset)
+                if asking.left(self._clock) < MIN_REQUEST_S:
+                    raise
+                logger.warning(
+                    "the endpoint of %s rejected constraint = %s; asking with %s: %s",
+                    self._settings.model, asking.constraint, constraint, error.detail or error,
+                )  # fmt: skip
+            else:
+                self._constraint = constraint
+                return answer
+
+    def _ignored(self, asking: DecisionInProgress, error: CallRejected) -> str:
+        """Return a remark if the endpoint answered against the constraint that it had accepted."""
+        if asking.constraint not in ("json_schema", "tools") or error.failure_class != "unparsable":
+            return ""
+        return f" (the endpoint accepted constraint = {asking.constraint} but ignored it)"
+
+    async def _complete_once(self, asking: DecisionInProgress, request: ChatRequest) -> ChatAnswer:
+        settings = self._settings
         on_delta = self._delta_listener(asking) if settings.stream else None
         began = self._clock.monotonic()
         try:
@@ -458,6 +536,20 @@ class ModelPolicy:
             model=clean_text(answer.model or self._settings.model, NAME_LIMIT),
         )
 
+    def _in_form(self, observation: Observation, own: Decision) -> str:
+        """Return the fallback's action in the form that the model is asked for."""
+        field, tool, arguments = (
+            self._briefing.text_field,
+            own.action.get("tool"),
+            own.action.get("arguments"),
+        )
+        if field is not None:
+            return str((arguments if isinstance(arguments, Mapping) else own.action).get(field, ""))
+        if not isinstance(tool, str) or not isinstance(arguments, Mapping):
+            tool, arguments = self._briefing.legal(observation)[0]["tool"], own.action
+        settings, reason = self._settings, own.reasoning[:REASON_SHOWN]
+        return call_text(settings.style, tool, arguments, reason, listed=settings.listed)
+
     def _fall_back(self, asking: DecisionInProgress, reason: str, failure_class: FailureClass) -> Decision:
         """Return the fallback's decision, with the reason (the recorded one in a replay)."""
         self._planned.clear()
@@ -465,10 +557,8 @@ class ModelPolicy:
         self._refused = 0
         own = self._fallback.choose(asking.observation)
         reason = own.fallback_reason or clean_text(reason, REASON_LIMIT)
-        self._prompts.note = (
-            f"Your last turn could not be used ({reason}); this was done in your place: "
-            f"{encode_json(dict(own.action))}"
-        )
+        done = self._in_form(asking.observation, own)
+        self._prompts.note = f"Your last turn could not be used ({reason}). Done in your place: {done}"
         if asking.parse == "ok":
             asking.parse = None
         return asking.decision(

@@ -40,6 +40,7 @@ class Decision:
         tokens_estimated: Whether some tokens were estimated instead of counted by the endpoint.
         cost: Cost at the captain's prices, if known.
         prompt: Edition of the prompt; see :mod:`spectator.policies.prompts`.
+        constraint: How the model's answer was constrained; see :mod:`spectator.llm.constraint`.
         exchanges: Requests to the model and their results, as events; see :mod:`spectator.llm.exchanges`.
         calls: The complete calls for the training record: one per exchange, or none at all.
     """
@@ -57,7 +58,8 @@ class Decision:
     tokens_out: int | None = None
     tokens_estimated: bool = False
     cost: float | None = None
-    prompt: Literal[1, 2, 3] | None = None
+    prompt: Literal[1, 2, 3, 4] | None = None
+    constraint: str | None = None
     exchanges: Sequence[Mapping[str, Any]] = ()
     calls: Sequence[ModelCall] = ()
 

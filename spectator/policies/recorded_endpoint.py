@@ -6,8 +6,9 @@ from collections import deque
 from collections.abc import Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
-from spectator.errors import EndpointResting
+from spectator.errors import EndpointRefused, EndpointResting
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
+from spectator.llm.constraint import REJECTED_STATUSES
 from spectator.llm.exchanges import answer_of, fingerprint
 from spectator.llm.tool_calls import CallRejected
 from spectator.observations import Observation
@@ -79,6 +80,8 @@ class RecordedEndpoint:
         if exchange["reply"] is not None:
             return answer_of(exchange["reply"])
         self._differs |= exchange["failure"] is None
+        if (status := (exchange["failure"] or {}).get("status")) in REJECTED_STATUSES:
+            raise EndpointRefused(AS_RECORDED, status=status)  # a constrained request is sent again
         raise EndpointResting(AS_RECORDED)
 
     def refusal(self) -> str | None:

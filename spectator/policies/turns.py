@@ -251,6 +251,9 @@ class DecisionInProgress:
         began: Start time, on the monotonic clock.
         limit: Time limit, seconds.
         tools: The actions as tools, for the style ``tools``.
+        legal: The legal actions as shown to the model; empty if it answers in free text.
+        avoided: Tools that the world rejected since the last action that it carried out.
+        constraint: How the last answer was constrained.
         answers: The model's answers so far.
         parse: How the answer became an action, so far.
         exchanges: Requests so far and their results, as event data.
@@ -265,6 +268,9 @@ class DecisionInProgress:
     began: float
     limit: float
     tools: Sequence[Mapping[str, Any]] = ()
+    legal: Sequence[LegalAction] = ()
+    avoided: Sequence[str] = ()
+    constraint: str | None = None
     answers: list[ChatAnswer] = field(default_factory=list)
     parse: Literal["ok", "repaired", "failed"] | None = "ok"
     exchanges: list[Mapping[str, Any]] = field(default_factory=list)
@@ -305,6 +311,7 @@ class DecisionInProgress:
             tokens_estimated=self.estimated,
             cost=self.cost,
             prompt=EDITION,
+            constraint=self.constraint,
             exchanges=self.exchanges,
             calls=self.calls,
         )

@@ -13,7 +13,7 @@ from tests.llm.stand_ins import KEY, Asked, Refused, pieces
 
 FIELDS = {
     "model", "max_tokens", "messages", "system", "tools", "tool_choice", "temperature", "top_p", "top_k",
-    "stop_sequences", "stream", "thinking", "metadata",
+    "stop_sequences", "stream", "thinking", "metadata", "output_config",
 }  # fmt: skip
 BLOCKS = {
     "text": {"type", "text", "cache_control", "citations"},
@@ -78,7 +78,7 @@ class AnthropicStandIn:
             raise wrong(f"A maximum of 4 blocks with cache_control may be provided. Found {marks}.")
         for tool in body.get("tools", ()):
             if not re.fullmatch(r"[a-zA-Z0-9_-]{1,128}", tool["name"]) or tool.keys() - {
-                "name", "description", "input_schema", "cache_control", "type",
+                "name", "description", "input_schema", "cache_control", "type", "strict",
             }:  # fmt: skip
                 raise wrong(f"tools: {tool}")
             if tool["input_schema"].get("type") != "object":
@@ -192,7 +192,9 @@ def as_completion(body: Mapping[str, Any]) -> dict[str, Any]:
         {"function": {"name": tool["name"], "parameters": tool["input_schema"]}}
         for tool in body.get("tools", ())
     ]
-    return {"messages": messages, "tools": tools}
+    schema = body.get("output_config", {}).get("format")
+    asked = {} if schema is None else {"response_format": {"type": "json_schema", "json_schema": schema}}
+    return {"messages": messages, "tools": tools, **asked}
 
 
 def _events(message: dict[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -14,6 +14,7 @@ from tests.llm.stand_ins import KEY, Asked, Refused
 FIELDS = {
     "model", "messages", "tools", "tool_choice", "temperature", "top_p", "stop", "seed", "stream",
     "stream_options", "max_tokens", "max_completion_tokens", "logprobs", "reasoning_effort",
+    "parallel_tool_calls", "response_format",
 }  # fmt: skip
 MESSAGE = {"role", "content", "tool_calls", "tool_call_id", "name", "refusal"}
 
@@ -45,6 +46,22 @@ class ChatRules:
 
 def wrong(message: str, status: int = 400, code: str = "invalid_request_error") -> Refused:
     return Refused(status, {"error": {"message": message, "type": code, "code": code}})
+
+
+def strict_only(schema: Any, *, root: bool = False) -> None:
+    """Refuses a schema that is not strict: an object is closed and requires all of its members."""
+    if root and schema.get("type") != "object":
+        raise wrong("Invalid schema for response_format 'decision': schema must have type 'object'")
+    if isinstance(schema, list):
+        for one in schema:
+            strict_only(one)
+    elif isinstance(schema, dict):
+        members = schema.get("properties")
+        if members is not None and (schema.get("additionalProperties") is not False
+                                    or schema.get("required") != list(members)):  # fmt: skip
+            raise wrong("Invalid schema: 'additionalProperties' is required to be supplied and to be false")
+        for name, one in schema.items():
+            strict_only(list(one.values()) if name == "properties" else one)
 
 
 RULES: Mapping[str, ChatRules] = {
@@ -100,6 +117,13 @@ class ChatStandIn:
                 raise wrong(f"Unrecognized request argument supplied: {name}")
             if name.startswith("max_") and rules.max_field not in (None, name):
                 raise wrong(f"Unsupported parameter: '{name}'. Use '{rules.max_field}' instead.")
+        asked = body.get("response_format", {}).get("json_schema", {}).get("schema")
+        schemas = [] if asked is None else [asked]
+        schemas += [
+            one["function"]["parameters"] for one in body.get("tools", ()) if "strict" in one["function"]
+        ]
+        for schema in schemas:
+            strict_only(schema, root=rules.strict)
         if body.get("stream") and not rules.streams:
             raise wrong("Your organization must be verified to stream this model.")
         if body.get("tools") and rules.tools is not None:

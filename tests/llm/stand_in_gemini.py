@@ -12,7 +12,7 @@ from tests.llm.stand_ins import KEY, Asked, Refused, pieces
 FIELDS = {"contents", "systemInstruction", "tools", "toolConfig", "generationConfig", "safetySettings"}
 CONFIG = {
     "temperature", "topP", "topK", "maxOutputTokens", "stopSequences", "seed", "thinkingConfig",
-    "responseMimeType", "responseSchema", "candidateCount",
+    "responseMimeType", "responseSchema", "responseJsonSchema", "candidateCount",
 }  # fmt: skip
 PART = {"text", "thought", "thoughtSignature", "functionCall", "functionResponse"}
 SCHEMA = {
@@ -195,4 +195,6 @@ def as_completion(body: Mapping[str, Any]) -> dict[str, Any]:
         for tool in body.get("tools", ())
         for declared in tool["functionDeclarations"]
     ]
-    return {"messages": messages, "tools": tools}
+    schema = body.get("generationConfig", {}).get("responseJsonSchema")
+    form = {"type": "json_schema", "json_schema": {"schema": schema}}
+    return {"messages": messages, "tools": tools, **({} if schema is None else {"response_format": form})}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 from collections.abc import Mapping
 from dataclasses import replace
@@ -16,7 +17,7 @@ from spectator.cli import main
 from spectator.clock import SystemClock
 from spectator.llm.endpoints import ApiKey
 from spectator.llm.transport import HttpTransport
-from spectator.policies.captain_check import WORD, CaptainCheck, CheckFinding, RecordingTransport
+from spectator.policies.captain_check import PROSE, WORD, CaptainCheck, CheckFinding, RecordingTransport
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.model_presets import captain_client
 from tests.llm.brains import Said
@@ -30,11 +31,25 @@ from tests.llm.stand_ins import KEY, Refused, StandIn, standing_in
 def pupil(body: Mapping[str, Any]) -> Said:
     """Does what the check asks for."""
     content = body["messages"][-1]["content"]
+    if PROSE[:-1] in content:
+        return constrained(body)
     if body.get("tools") and "Paint" in content:
         return Said(thought="Blue.", calls=[("paint", {"colour": "blue"})], finish="tool_calls")
     if "Write only this: " in content:
         return Said(text=content.partition("Write only this: ")[2])
     return Said(text=WORD if WORD in content else "ok", thought="Hm.")
+
+
+def constrained(body: Mapping[str, Any]) -> Said:
+    """Answers prose, unless the request asks for something else."""
+    if body.get("tools"):
+        return Said(calls=[("paint", {"reason": "Calm.", "colour": "blue"})], finish="tool_calls")
+    asked = body.get("response_format", {"type": "text"})
+    call = {"reason": "Calm.", "tool": "paint", "arguments": {"colour": "blue"}}
+    if asked["type"] == "json_schema":
+        listed = "actions" in asked["json_schema"]["schema"]["properties"]
+        return Said(text=json.dumps({"actions": [call]} if listed else call))
+    return Said(text="{}" if asked["type"] == "json_object" else "The sea is calm.")
 
 
 def checked(
@@ -68,7 +83,9 @@ def broken(found: Mapping[str, CheckFinding]) -> list[str]:
 def test_all_works_by_the_presets_of_chat_completions(name: str) -> None:
     found = checked(ChatStandIn(pupil, RULES[name]), provider=name)
     assert broken(found) == []
-    assert found.keys() == {"answer", "streaming", "tools", "JSON", "thoughts", "usage", "context", "limits"}
+    assert found.keys() == {
+        "answer", "streaming", "tools", "JSON", "constraint", "thoughts", "usage", "context", "limits"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("style", ["tools", "json", "xml"])
@@ -120,7 +137,7 @@ def test_streaming_that_is_refused_is_told_and_the_rest_is_checked() -> None:
 def test_a_server_that_was_not_started_for_tools_is_told_with_its_flag() -> None:
     refusal = wrong('"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set')
     found = checked(ChatStandIn(pupil, replace(RULES["vllm"], tools=refusal)), provider="vllm")
-    assert broken(found) == ["tools"] and found["tools"].needed
+    assert broken(found) == ["tools", "constraint"] and found["tools"].needed
     assert "--enable-auto-tool-choice" in found["tools"].change and 'style = "json"' in found["tools"].change
     found = checked(ChatStandIn(pupil, replace(RULES["vllm"], tools=refusal)), provider="vllm", style="json")
     assert broken(found) == ["tools"] and not found["tools"].needed
@@ -186,3 +203,33 @@ def test_the_limits_that_an_endpoint_states_are_told() -> None:
     found = checked(ChatStandIn(pupil, ChatRules()), script={1: error}, requests_per_minute=50)
     assert "x-ratelimit-limit-requests: 60" in found["limits"].message
     assert "requests_per_minute = 50" in found["limits"].message
+
+
+def test_constraints_that_work_are_named_the_strongest_first() -> None:
+    found = checked(ChatStandIn(pupil, RULES["llama.cpp"]), provider="llama.cpp", style="json")
+    assert found["constraint"] == CheckFinding("constraint", True, "json_schema works", needed=False)
+    found = checked(ChatStandIn(pupil, RULES["openai"]), provider="openai", style="json")
+    assert 'set constraint = "json_schema" to use it' in found["constraint"].message
+    found = checked(ChatStandIn(pupil, ChatRules()), style="xml")
+    assert found["constraint"].works is None and "the style xml has none" in found["constraint"].message
+
+
+def test_a_schema_that_is_rejected_is_shown_with_what_works_instead() -> None:
+    def picky(body: Mapping[str, Any]) -> Said:
+        if body.get("response_format", {}).get("type") == "json_schema":
+            raise wrong("Failed to initialize samplers: failed to parse grammar")
+        return pupil(body)
+
+    found = checked(ChatStandIn(picky, RULES["llama.cpp"]), provider="llama.cpp", style="json")["constraint"]
+    assert found.works and found.message.startswith("json_object works (json_schema is rejected: ")
+    assert "failed to parse grammar" in found.message
+
+
+def test_a_model_that_ignores_its_constraint_is_found() -> None:
+    def free(body: Mapping[str, Any]) -> Said:
+        return Said(text="The sea is calm.") if PROSE[:-1] in str(body["messages"][-1]) else pupil(body)
+
+    found = checked(ChatStandIn(free, RULES["vllm"]), provider="vllm", style="json")["constraint"]
+    assert not found.works and found.change == 'set constraint = "none"'
+    ignored = "is accepted but ignored"
+    assert found.message == f"json_schema {ignored}; json_object {ignored}; answers are not constrained"

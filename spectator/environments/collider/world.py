@@ -62,7 +62,22 @@ def actions(observation: Observation) -> Sequence[LegalAction]:
     return [LegalAction(tool=tool, arguments=schema) for tool, schema in given.items()]
 
 
-RENDERING: Final = Rendering(guide=GUIDE, actions=actions)
+BRIEF: Final = """\
+You search for a new resonance at a collider; there may be none. Money, luminosity and days are limited. Usual
+order: configure_beam, set_trigger, allocate_luminosity, collect_collisions, select_channel,
+build_invariant_mass, subtract_background, freeze_selection, unblind, scan_bump, estimate_significance,
+fit_resonance, set_limit. End with submit_discovery_claim (discovery needs z_global of 5, evidence 3) or with
+conclude_null. A false claim scores nothing."""
+"""The search in a few sentences, for small models."""
+
+BRIEF_LINES: Final = (
+    "resource_usage", "last_result", "rule_violations", "planned_fb", "selected_beam_energy", "trigger",
+    "runs", "selection", "findings", "candidate_masses_gev", "cumulative_significance",
+    "task.search_window_gev",
+)  # fmt: skip
+"""Lines that small models see, most important first."""
+
+RENDERING: Final = Rendering(guide=GUIDE, actions=actions, brief=BRIEF, brief_lines=BRIEF_LINES)
 """Prompt of a campaign for language models."""
 
 

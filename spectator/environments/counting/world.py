@@ -28,6 +28,7 @@ from spectator.policies.policy import (
     generator_snapshot,
     restore_generator,
 )
+from spectator.policies.prompts import Rendering, legend
 
 ACTION: Final = re.compile(r"ACTION:\s*(-?\d{1,18})(?!\d)")
 LEGAL: Final[tuple[LegalAction, ...]] = (
@@ -40,6 +41,7 @@ LEGAL: Final[tuple[LegalAction, ...]] = (
                     "type": "string",
                     "description": "Any text that holds ACTION: <integer>",
                     "pattern": r"ACTION:\s*-?\d+",
+                    "examples": ["ACTION: 3"],
                 }
             },
             "required": ["text"],
@@ -310,11 +312,17 @@ def comment(event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
     return ()
 
 
+BRIEF: Final = (
+    "You count upwards. The line `next` holds the integer to say now: if next is 3, the text is ACTION: 3."
+)
+"""The game for small models."""
+
 WORLD = World(
     name="counting",
     version="1.0",
     title="Counting",
     summary="Say the next integer until the count is complete.",
+    rendering=Rendering(guide=legend(CountingObservation), brief=BRIEF),
     actors=("counter",),
     environment=CountingEnvironment,
     action_type=CountingAction,

@@ -38,7 +38,7 @@ death overs (the last {DEATH_SHARE:.0%} of the balls). No bowler bowls two overs
 allowance. In the powerplay at most 2 fielders stand outside the ring, later at most 5 (`field` says how
 many). A tie goes to a super over unless the match is played without.
 
-WHAT COUNTS. `rules` says what you are rewarded with.
+WHAT COUNTS. `reward` in the first message says what you are rewarded with.
 - score: {RESULT_SHARE} x result (win 1, tie 0.5, loss 0) + {QUALITY_SHARE} x quality (runs made and
 conceded against par for the resources) + {COHERENCE_SHARE} x coherence (per ball 1 - 2 |intent - plan in
 force when the over began|, divided by 1 + plan changes beyond {FREE_PLAN_CHANGES} an over; 0 without a
@@ -86,9 +86,7 @@ off short balls than full ones, on the leg side than the off side (log ratio, 0 
 more); bowling: runs conceded a ball (below 1 is better), wickets a ball (above 1 is better). (k) keeper.
 `tired bowlers`: 1 more for each over bowled, 0.4 less for each rested; each 1 costs 6 % runs.
 All but the keeper may bowl; who has no style bowls occasional off spin, and badly. The rival's plans are
-hidden; the field is seen.
-
-LINES. Every message gives the lines that changed; all others stand as they were told last."""
+hidden; the field is seen."""
 """The description of the game for a model, the same in every match."""
 
 
@@ -106,8 +104,7 @@ def opening(observation: Observation) -> str:
     if rules:
         heads.append(", ".join(f"{name}: {value}" for name, value in rules.items()))
     for side, squad in seen["squads"].items():
-        yours = " (you)" if side == seen.get("side") else ""
-        heads.append(f"{side}{yours}: {squad['name']} ({squad['short']}); runs out spin short leg | bowling")
+        heads.append(f"{side}: {squad['name']} ({squad['short']}); runs out spin short leg | bowling")
         heads += [_player(card) for card in squad["players"]]
     return "\n".join(heads)
 
@@ -154,7 +151,7 @@ def lines(observation: Observation) -> dict[str, str]:
     Unused lines are empty.
     """
     seen = observation.content
-    shown = {"decide": f"{seen['phase']}: {seen['task']}{_choices(seen.get('choices') or {}, seen['phase'])}"}
+    shown = {"decide": f"{seen['phase']}: {_task(seen)}{_choices(seen.get('choices') or {}, seen['phase'])}"}
     if seen.get("score") is not None:
         shown |= _state(seen)
         shown |= _card(seen)
@@ -167,6 +164,15 @@ def lines(observation: Observation) -> dict[str, str]:
     shown |= _own(seen.get("you") or {})
     shown["result"] = seen.get("result") or ""
     return shown
+
+
+def _task(seen: Mapping[str, Any]) -> str:
+    """Return the task without names of members that are not shown as such."""
+    return (
+        str(seen["task"])
+        .replace("in `choices.overs` ", "listed here ")
+        .replace("`choices.overs`", "these overs")
+    )
 
 
 def _state(seen: Mapping[str, Any]) -> dict[str, str]:
@@ -308,7 +314,8 @@ def render_prompt(observation: Observation) -> str:
         observation: An observation of :class:`.environment.CricketEnvironment`.
     """
     text = "\n".join(f"{name}: {line}" for name, line in lines(observation).items() if line)
-    return f"{opening(observation)}\n\n{text}"
+    side = f"You are {observation.content['side']}.\n\n" if observation.content.get("side") else ""
+    return f"{opening(observation)}\n\n{side}{text}"
 
 
 _BY_BALL: Final = ("select_bowler", "bowl_delivery", "plan_delivery", "set_bowling_strategy", "set_field",
@@ -330,11 +337,25 @@ def actions(observation: Observation) -> Sequence[LegalAction]:
     return [tool for tool in EVERY_TOOL if tool["tool"] in mine or tool["tool"] not in other]
 
 
+BRIEF: Final = """\
+You captain a cricket side and want to win. aggression (batting) and attack (bowling) go from 0 to 1; 0.5 is
+usual. More aggression: more runs, more wickets lost. More attack: more wickets, more runs conceded. Wickets
+in hand and few balls left: raise aggression. The action that bowls, plays or selects moves the game on."""
+"""The game in a few sentences, for small models."""
+
+BRIEF_LINES: Final = (
+    "decide", "innings", "score", "striker", "bowler", "your plan", "your orders", "your calls", "last ball",
+    "bowled so far",
+)  # fmt: skip
+"""Lines that small models see, most important first."""
+
 RENDERING: Final = Rendering(
     guide=GUIDE,
     opening=opening,
     lines=lines,
     actions=actions,
     in_full=frozenset({"last balls"}),
+    brief=BRIEF,
+    brief_lines=BRIEF_LINES,
 )
 """How a match is rendered for a language model."""

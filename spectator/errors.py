@@ -61,6 +61,7 @@ FailureClass = Literal[
     "model_infra",
     "model_resting",
     "model_rejected",
+    "context_exceeded",
     "rate_limited",
     "declined",
     "unparsable",
@@ -82,6 +83,7 @@ FAILURES: Final[Mapping[FailureClass, str]] = {
     "model_infra": "The endpoint was unreachable, closed the connection, failed, or sent no completion.",
     "model_resting": "No request was sent: the endpoint failed so often that requests to it are paused.",
     "model_rejected": "The endpoint rejected the request: key, payment, model or a field is wrong.",
+    "context_exceeded": "The prompt and the longest answer do not fit the model's context.",
     "rate_limited": "The endpoint asked the client to wait longer than the decision's deadline allowed.",
     "declined": "The model refused to answer, or a filter withheld its answer.",
     "unparsable": "The model answered, but its answer contains no action in the requested form.",
@@ -103,7 +105,7 @@ EXTERNAL_FAILURES: Final = frozenset[FailureClass]({"cancelled", "killed"})
 """Failures that say nothing about the player."""
 
 ENDPOINT_FAILURES: Final = frozenset[FailureClass](
-    {"model_infra", "model_resting", "model_rejected", "rate_limited", "timeout"}
+    {"model_infra", "model_resting", "model_rejected", "context_exceeded", "rate_limited", "timeout"}
 )
 """Failures of an endpoint, as opposed to those of what a model answers."""
 
@@ -123,7 +125,8 @@ ON_INVALID: Final[tuple[OnInvalid, ...]] = get_args(OnInvalid)
 """Every rule, the default first."""
 
 RETRIED_FAILURES: Final = (EXTERNAL_FAILURES | ENDPOINT_FAILURES | frozenset[FailureClass]({"env_infra"})) - {
-    "model_rejected"
+    "model_rejected",
+    "context_exceeded",
 }
 """Failures that say nothing about the model, after which an episode is played again from its beginning."""
 

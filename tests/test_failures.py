@@ -9,8 +9,13 @@ import pytest
 
 from spectator import errors
 from spectator.errors import FAILURES, EndpointError, FailureClass, PolicyError, failure_of_end
+from spectator.llm.faults import fault_table
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "failures.md"
+
+
+def test_the_table_of_faults_on_the_page_is_that_of_the_code() -> None:
+    assert fault_table() in PAGE.read_text(encoding="utf-8"), "run: python scripts/make_faults_doc.py"
 
 
 def test_every_class_is_explained_in_the_code_and_on_its_page() -> None:

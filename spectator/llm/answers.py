@@ -6,6 +6,7 @@ their signatures, content blocks) are kept, because providers expect them back u
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import sys
@@ -15,11 +16,12 @@ from struct import error as StructError
 from struct import pack
 from typing import Any, Final, Literal
 
-from spectator.errors import EndpointError, EndpointMalformed
+from spectator.errors import EndpointMalformed
 from spectator.llm.chat import ChatAnswer, DeltaKind, OnDelta, Usage
 from spectator.llm.endpoints import MASK, ApiKey, cleaner
+from spectator.llm.faults import finish_of
 from spectator.llm.message_parts import StreamedCalls, VerbatimParts
-from spectator.llm.retry import error_within
+from spectator.llm.retry import error_of, rejected_answer
 
 Kind = Literal["thought", "text"]
 
@@ -174,7 +176,7 @@ class Assembly:
         self._refusal: list[str] = []
         self._calls: StreamedCalls | None = None
         self._verbatim: VerbatimParts | None = None
-        self._usage: Usage | None = None
+        self.usage: Usage | None = None
         self._named: dict[str, str] = {}
         self._unnamed = set(_NAMING)
         self._version: str | None = None
@@ -220,9 +222,13 @@ class Assembly:
 
         Raises:
             EndpointMalformed: No piece had a choice.
+            EndpointError: The endpoint did not finish the answer.
         """
         if not self.begun:
             raise EndpointMalformed("the endpoint's answer contains no completion")
+        fault = None if self.finish_reason is None else finish_of(self.finish_reason)
+        if fault is not None and fault.error is not None:
+            raise fault.error(fault.message, detail=f"finish_reason {self.finish_reason}")
         if self._splitter is not None:
             for kind, part in self._splitter.end():
                 self._grow(kind, part)
@@ -237,11 +243,11 @@ class Assembly:
             tool_calls=calls,
             refusal=self._clean(refusal) or None if refusal else None,
             verbatim={} if self._verbatim is None else self._verbatim.whole(self._clean),
-            finish_reason=self.finish_reason,
+            finish_reason=None if fault is None else fault.finish,
             **self._named,
             weight_version=self._version or self._marked,
             weight_versions=self._weight_versions(),
-            usage=self._usage,
+            usage=self.usage,
             logprobs=logprobs,
             token_ids=token_ids,
             prompt_token_ids=prompt,
@@ -251,20 +257,31 @@ class Assembly:
         )
 
     def _metadata(self, piece: dict[str, Any]) -> None:
-        if piece.get("error"):
-            raise _reported(piece["error"])
+        if piece.get("error") or piece.get("object") == "error":
+            self._failed(piece if isinstance(piece.get("error"), str | None) else {"error": piece["error"]})
         for name in self._unnamed & piece.keys():
             if text := self._clean(_text(piece[name]))[:MAX_NAME]:
                 self._named[name] = text
                 self._unnamed.discard(name)
-        if isinstance(usage := piece.get("usage"), dict):
-            self._usage = _usage(usage)
+        for holder in (piece, piece.get("x_groq")):
+            if isinstance(holder, dict) and isinstance(usage := holder.get("usage"), dict):
+                self.usage = _usage(usage)
+        if isinstance(timings := piece.get("timings"), dict) and self.usage is None:
+            self.usage = _timed(timings)
         if not _VERSION_FIELDS.isdisjoint(piece):
             for holder in (piece.get("metadata"), piece.get("sglext"), piece):
                 self._read_version(holder)
         if "prompt_token_ids" in piece:
             tokens = self._token_store()
             tokens.prompt = _integers(piece["prompt_token_ids"]) or tokens.prompt
+
+    def _failed(self, error: Mapping[str, Any]) -> None:
+        """Raise the error that an answer reports; one that is the model's own fault ends the answer."""
+        body = json.dumps(error, default=str).encode()
+        if (said := rejected_answer(200, body)) is None:
+            raise error_of(200, body)
+        self.begun = True
+        self._choice(said["choices"][0])
 
     def _read_version(self, holder: Any) -> None:
         if isinstance(holder, dict) and isinstance(holder.get("weight_version"), str | int):
@@ -301,6 +318,10 @@ class Assembly:
         return self._tokens
 
     def _choice(self, choice: dict[str, Any]) -> None:
+        if isinstance(error := choice.get("error"), dict) and error:
+            return self._failed({"error": error})
+        if isinstance(usage := choice.get("usage"), dict):
+            self.usage = _usage(usage)
         message = choice.get("delta") or choice.get("message")
         if message is None and isinstance(text := choice.get("text"), str):  # of /completions
             message = {"content": text}
@@ -437,13 +458,6 @@ class _Tokens:
             raise EndpointMalformed(INVALID_IDS) from error
 
 
-def _reported(error: Any) -> EndpointError:
-    """Return the error that a body with status 200 reports."""
-    code = error.get("code") or error.get("status") if isinstance(error, dict) else None
-    status = int(code) if isinstance(code, int | str) and re.fullmatch(r"[345][0-9]{2}", str(code)) else 500
-    return error_within(status, error)
-
-
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
 
@@ -477,6 +491,12 @@ def _usage(usage: dict[str, Any]) -> Usage:
         _count(completion.get("reasoning_tokens")) if isinstance(completion, dict) else 0,
         _count(prompt.get("cache_write_tokens")) if isinstance(prompt, dict) else 0,
     )
+
+
+def _timed(timings: dict[str, Any]) -> Usage:
+    """Return the usage in llama.cpp's ``timings``."""
+    cached = _count(timings.get("cache_n"))
+    return Usage(_count(timings.get("prompt_n")) + cached, _count(timings.get("predicted_n")), cached)
 
 
 def _integers(value: Any) -> array[int]:

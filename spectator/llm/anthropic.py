@@ -15,7 +15,6 @@ from spectator.errors import EndpointMalformed
 from spectator.llm.answers import THOUGHT
 from spectator.llm.chat import ChatRequest, Conversation, Message
 from spectator.llm.endpoints import Address, ApiKey
-from spectator.llm.retry import error_within
 from spectator.llm.wire_forms import (
     Chunk,
     Translation,
@@ -29,26 +28,6 @@ from spectator.llm.wire_forms import (
 BLOCKS: Final = "content_blocks"
 """Our own message member with the blocks of its content, unchanged."""
 
-_FINISHED: Final[Mapping[str, str]] = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "pause_turn": "stop",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "tool_use": "tool_calls",
-    "refusal": "content_filter",
-}
-_STATUS: Final[Mapping[str, int]] = {
-    "invalid_request_error": 400,
-    "authentication_error": 401,
-    "billing_error": 402,
-    "permission_error": 403,
-    "not_found_error": 404,
-    "request_too_large": 413,
-    "rate_limit_error": 429,
-    "timeout_error": 504,
-    "overloaded_error": 529,
-}
 _TEXTS: Final[Mapping[str, str]] = {
     "text_delta": "text",
     "thinking_delta": "thinking",
@@ -73,7 +52,7 @@ class AnthropicTranslation:
             raise EndpointMalformed("the endpoint's answer is not a message")
         match piece.get("type"):
             case "error":
-                raise _reported(piece.get("error"))
+                yield {"error": piece.get("error") or "unknown"}
             case "message":
                 yield from self._whole(piece)
             case "message_start":
@@ -137,8 +116,7 @@ class AnthropicTranslation:
         self._used(piece.get("usage"))
         ended = piece.get("delta")
         reason = ended.get("stop_reason") if isinstance(ended, dict) else None
-        finish = _FINISHED.get(str(reason), str(reason)) if reason else None
-        yield {**delta(finish, **self._kept()), "usage": self._counted()}
+        yield {**delta(str(reason) if reason else None, **self._kept()), "usage": self._counted()}
 
     def _kept(self) -> dict[str, Any]:
         """Return the blocks to send back, unless text and tool calls represent them."""
@@ -171,12 +149,6 @@ def _parsed_input(written: str) -> Any:
         return orjson.loads(written or "{}")
     except orjson.JSONDecodeError:
         return {}
-
-
-def _reported(error: Any) -> Exception:
-    """Return the error that a stream event reports, by its corresponding status."""
-    kind = str(error.get("type")) if isinstance(error, dict) else ""
-    return error_within(_STATUS.get(kind, 500), error)
 
 
 VERSION: Final = "2023-06-01"

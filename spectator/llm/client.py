@@ -33,7 +33,14 @@ from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, OnWait
 from spectator.llm.endpoints import Address, ApiKey, Form, mask
 from spectator.llm.gemini import GeminiForm
 from spectator.llm.rate_limits import AdaptiveLimit, RateLimiter
-from spectator.llm.retry import Attempts, CircuitBreaker, RetryPolicy, error_of, parse_retry_after
+from spectator.llm.retry import (
+    Attempts,
+    CircuitBreaker,
+    RetryPolicy,
+    error_of,
+    parse_retry_after,
+    rejected_answer,
+)
 from spectator.llm.transport import HttpTransport, Reply, Transport
 from spectator.llm.wire_forms import (
     OpenAIForm,
@@ -129,6 +136,8 @@ class AnswerReader:
             completed = events.feed(piece)
             self._feed(completed)
             if DONE in completed:
+                if self.assembly.finish_reason is None:
+                    self.assembly.finish_reason = "length"  # nothing says that the answer is whole
                 return await _linger(reply)
         self._feed(list(events.end()))
         if self.assembly.begun and self.assembly.finish_reason is None:
@@ -429,8 +438,10 @@ class ChatClient:
                 tokens = found.get("tokens") if isinstance(found, dict) else None
                 if isinstance(tokens, list) and tokens and all(isinstance(one, int) for one in tokens):
                     return tokens
-            elif (failed := await self._failure(reply)).retryable or reply.status in (401, 402, 403):
-                raise failed
+            else:
+                failed = error_of(reply.status, *await self._error_body(reply))
+                if failed.retryable or reply.status in (401, 402, 403):
+                    raise failed
         raise EndpointRefused(
             "the endpoint has no /tokenize for conversations, so token_in cannot be used; use vLLM, or turn "
             "token_in off",
@@ -561,10 +572,14 @@ class ChatClient:
         headers = self._sent_headers()
         assembly = Assembly(self._key, pending.on_delta, pending.served)
         async with self._transport.post(pending.url, pending.body, headers) as reply:
-            if reply.status != 200:
-                raise await self._failure(reply)
             reading = AnswerReader(assembly, self._limits.answer_bytes, self._clock, self._form.translation())
-            await (reading.stream(reply) if pending.stream else reading.whole(reply))
+            if reply.status == 200:
+                await (reading.stream(reply) if pending.stream else reading.whole(reply))
+            else:
+                body, wait = await self._error_body(reply)
+                if (said := rejected_answer(reply.status, body)) is None:
+                    raise error_of(reply.status, body, wait)
+                assembly.feed(said)
         return assembly.answer(
             latency_s=self._clock.monotonic() - began,
             first_token_s=None if reading.first_at is None else reading.first_at - began,
@@ -577,14 +592,15 @@ class ChatClient:
         name, value = self._form.key_header(self._key)
         return {**self._headers, name: value}
 
-    async def _failure(self, reply: Reply) -> EndpointError:
+    async def _error_body(self, reply: Reply) -> tuple[bytes, float | None]:
+        """Return the body of an error, and the seconds to wait from its headers."""
         body = bytearray()
         while len(body) <= MAX_ERROR_BYTES and (piece := await reply.read()):
             body += piece
         wait = parse_retry_after(reply.header("Retry-After"), self._clock.now())
         if (exact := parse_retry_after(reply.header("retry-after-ms"), self._clock.now())) is not None:
             wait = exact / 1_000
-        return error_of(reply.status, bytes(body), retry_after_s=wait)
+        return bytes(body), wait
 
 
 @dataclass(slots=True)

@@ -142,11 +142,6 @@ PARTS: Final = "parts"
 NO_ID: Final = "call_"
 """Prefix of our ids of calls without an id; the number of the call follows."""
 
-_FINISHED: Final[Mapping[str, str]] = {"STOP": "stop", "MAX_TOKENS": "length"}
-_FILTERED: Final = frozenset(
-    {"SAFETY", "RECITATION", "LANGUAGE", "BLOCKLIST", "PROHIBITED_CONTENT", "SPII", "IMAGE_SAFETY"}
-)
-
 
 def calls_of(parts: Sequence[Any]) -> dict[int, str]:
     """Return the ids of the calls among ``parts``, by index."""
@@ -187,8 +182,7 @@ class GeminiTranslation:
             if isinstance(part, dict):
                 yield from self._part(part)
         if reason := candidate.get("finishReason"):
-            finish = "content_filter" if reason in _FILTERED else _FINISHED.get(reason, str(reason).lower())
-            yield delta(finish, **self._kept())
+            yield delta(str(reason), **self._kept())
 
     def _part(self, part: dict[str, Any]) -> Iterator[Chunk]:
         self._add(part)

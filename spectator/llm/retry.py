@@ -1,12 +1,11 @@
-"""Failed requests: classify errors, compute retry delays, break the circuit."""
+"""Failed requests: read errors, compute retry delays, break the circuit."""
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -23,97 +22,62 @@ from spectator.errors import (
     EndpointError,
     EndpointRefused,
     EndpointResting,
-    EndpointUnavailable,
 )
+from spectator.llm.faults import Fault, error_details, fault_of
 
 _EXCERPT: Final = 300
-_UNPAID_CODES: Final = frozenset(
-    {
-        "insufficient_quota",
-        "billing_hard_limit_reached",
-        "billing_not_active",
-        "billing_error",
-        "insufficient_credits",
-    }
-)
-"""Codes and types of errors about payment: waiting does not help."""
-
-_UNPAID_PHRASES: Final = (
-    "insufficient_quota",
-    "credit balance",
-    "credits are depleted",
-    "insufficient balance",
-)
-"""Phrases of such errors without a code; "billing" alone also occurs with per-minute quotas."""
-
-_BAD_KEY: Final = ("api_key_invalid", "api key not valid")
 _DELAY: Final = re.compile(r"(\d+(?:\.\d+)?)s")
-_MESSAGES: Final[Mapping[int, str]] = {
-    401: "the endpoint does not accept the key",
-    403: "the endpoint does not permit this",
-    404: "the endpoint does not know this address or model",
-    413: "the prompt is too large for the endpoint",
-}
+
+MAX_REJECTED: Final = 4_000
+"""Characters kept of an answer that the endpoint rejected."""
 
 
-def error_of(status: int, body: bytes, *, retry_after_s: float | None = None) -> EndpointError:
-    """Return the error for a response with an error status.
+def error_of(status: int, body: bytes, retry_after_s: float | None = None) -> EndpointError:
+    """Return the error for a response with an error status, by the table in :mod:`spectator.llm.faults`.
 
     Args:
-        status: HTTP status.
+        status: HTTP status; 200 for an error within an answer.
         body: The body, in OpenAI's, Anthropic's or Gemini's form.
         retry_after_s: Delay from the response's headers, seconds; if ``None``, the body's delay is used.
 
     >>> error_of(429, b'{"error": {"details": [{"retryDelay": "21.5s"}]}}').retry_after_s
     21.5
     """
-    error = _read(body)
-    text = body[: 4 * _EXCERPT].decode(errors="replace").lower()
-    wait = retry_after_s if retry_after_s is not None else _delay(error)
-    fields: dict[str, Any] = {
-        "status": status,
-        "retry_after_s": wait,
-        "detail": body[:_EXCERPT].decode(errors="replace"),
-    }
-    if _wants_payment(status, error, text, wait):
-        return EndpointRefused("the endpoint requires payment", **fields)
-    if status == 429 and any("perday" in quota.lower() for quota in _quotas(error)):
-        used_up = EndpointRefused("the endpoint's daily quota is used up", **fields)
-        used_up.failure_class = EndpointBusy.failure_class
-        return used_up
-    if status == 429 or status == 529 or (status == 503 and wait is not None):
-        return EndpointBusy("the endpoint asks to wait", **fields)
-    if status >= 500 or status in (408, 409, 425):
-        return EndpointUnavailable(f"the endpoint failed with status {status}", **fields)
-    if status == 400 and any(mark in text for mark in _BAD_KEY):
-        return EndpointRefused(_MESSAGES[401], **fields)
-    return EndpointRefused(_message(status), **fields)
+    fault, status, wait = _judged(status, body, retry_after_s)
+    kind = fault.error or EndpointRefused
+    error = kind(
+        (fault.message or "the endpoint rejected the answer").format(status),
+        status=status,
+        retry_after_s=wait,
+        detail=body[:_EXCERPT].decode(errors="replace"),
+    )
+    error.failure_class = fault.failure_class or error.failure_class
+    return error
 
 
-def error_within(status: int, error: Any) -> EndpointError:
-    """Return the error for an answer with status 200 that reports an error.
+def rejected_answer(status: int, body: bytes) -> dict[str, Any] | None:
+    """Return the completion that an error stands for, where the fault is the model's; else ``None``.
 
     Args:
-        status: The status that the error corresponds to.
-        error: The decoded member ``error``.
+        status: HTTP status; 200 for an error within an answer.
+        body: The body.
+
+    >>> said = rejected_answer(400, b'{"error": {"code": "tool_use_failed", "failed_generation": "<say"}}')
+    >>> said["choices"][0]["finish_reason"], said["choices"][0]["message"]
+    ('malformed_call', {'content': '<say'})
     """
-    return error_of(status, json.dumps({"error": error}, default=str).encode())
+    fault, _, _ = _judged(status, body, None)
+    if fault.error is not None:
+        return None
+    written = str(_read(body).get("failed_generation") or "")[:MAX_REJECTED]
+    return {"choices": [{"message": {"content": written}, "finish_reason": fault.finish}]}
 
 
-def _message(status: int) -> str:
-    if 300 <= status < 400:
-        return "the endpoint redirects the request, and redirects are not followed"
-    return _MESSAGES.get(status, f"the endpoint rejected the request with status {status}")
-
-
-def _wants_payment(status: int, error: Mapping[str, Any], text: str, wait: float | None) -> bool:
-    if status == 402:
-        return True
-    if status not in (400, 403, 429):
-        return False
-    if {str(error.get("code")), str(error.get("type"))} & _UNPAID_CODES:
-        return True
-    return wait is None and any(mark in text for mark in _UNPAID_PHRASES)
+def _judged(status: int, body: bytes, wait: float | None) -> tuple[Fault, int, float | None]:
+    error = _read(body)
+    text = body[: 4 * _EXCERPT].decode(errors="replace").lower()
+    wait = _delay(error) if wait is None else wait
+    return *fault_of(status, error, text, wait), wait
 
 
 def _read(body: bytes) -> Mapping[str, Any]:
@@ -123,31 +87,17 @@ def _read(body: bytes) -> Mapping[str, Any]:
     except orjson.JSONDecodeError:
         return {}
     decoded = decoded[0] if isinstance(decoded, list) and decoded else decoded
-    error = decoded.get("error", decoded) if isinstance(decoded, dict) else {}
-    return error if isinstance(error, dict) else {}
-
-
-def _details(error: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    details = error.get("details")
-    yield from (one for one in (details if isinstance(details, list) else ()) if isinstance(one, dict))
+    decoded = decoded if isinstance(decoded, dict) else {}
+    error = decoded.get("error")
+    return error if isinstance(error, dict) else decoded
 
 
 def _delay(error: Mapping[str, Any]) -> float | None:
     """Return the delay of Google's ``RetryInfo``, seconds."""
-    for detail in _details(error):
+    for detail in error_details(error):
         if found := _DELAY.fullmatch(str(detail.get("retryDelay", ""))):
             return float(found[1])
     return None
-
-
-def _quotas(error: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the names of exceeded quotas in Google's error details."""
-    for detail in _details(error):
-        violations = detail.get("violations")
-        for one in violations if isinstance(violations, list) else ():
-            yield str(one.get("quotaId", "")) if isinstance(one, dict) else ""
-        metadata = detail.get("metadata")
-        yield str(metadata.get("quota_limit", "")) if isinstance(metadata, dict) else ""
 
 
 FOREVER: Final = -1

@@ -13,6 +13,7 @@ from spectator.events import encode_json
 from spectator.json_values import json_encoder
 from spectator.llm.call_forms import FoundCall, read_calls_in
 from spectator.llm.chat import ChatAnswer
+from spectator.llm.faults import CUT_REASONS
 from spectator.llm.lenient_json import parse_object
 from spectator.llm.schema import MAX_DEPTH, coerce, first_violation
 from spectator.observations import LegalAction
@@ -105,7 +106,7 @@ def find_calls(answer: ChatAnswer, legal: Sequence[LegalAction]) -> list[Written
     >>> call.tool, call.arguments
     ('claim', {'mass': '125.3'})
     """
-    cut = answer.finish_reason == "length"
+    cut = answer.finish_reason in CUT_REASONS
     if answer.tool_calls:
         return [
             WrittenCall(

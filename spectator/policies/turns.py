@@ -17,6 +17,7 @@ from spectator.clock import Clock
 from spectator.errors import FailureClass
 from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer, Conversation, FrozenMessage, FrozenPrefix, Message, Usage
+from spectator.llm.faults import MALFORMED_CALL
 from spectator.llm.tool_calls import (
     MAX_TEXT,
     CallRejected,
@@ -333,6 +334,9 @@ def read_calls(
         UnsupportedSchema: The world's schema uses an unsupported keyword.
     """
     try:
+        if answer.finish_reason == MALFORMED_CALL:
+            rule = "the endpoint could not read the tool call that you wrote"
+            raise CallRejected(rule, failure_class="unparsable")
         if text_field is not None:
             written = [free_text(answer, legal[0]["tool"], text_field)]
         else:

@@ -23,7 +23,7 @@ export const WORTHS = /** @type {const} */ ([["gained", "gained"], ["lost", "los
 
 /** Classes of failure in a few words; docs/failures.md has a sentence on each. @type {Record<string, string>} */
 export const FAILURE_WORDS = {
-  model_infra: "the endpoint failed", model_resting: "the endpoint is paused after failures", model_rejected: "the endpoint rejected it", rate_limited: "the endpoint asked to wait",
+  model_infra: "the endpoint failed", model_resting: "the endpoint is paused after failures", model_rejected: "the endpoint rejected it", context_exceeded: "the prompt was too large for the model", rate_limited: "the endpoint asked to wait",
   declined: "the model declined to answer", unparsable: "the answer named no action", illegal_action: "the action was not legal", truncated: "the answer was cut short",
   timeout: "no answer in time", spent: "a cap was reached", policy_fault: "the policy raised an error", env_infra: "the environment failed",
   env_verdict: "the environment ended it", journal: "the record could not be written", cancelled: "cancelled", killed: "the process died", unknown: "the reason was not recorded",

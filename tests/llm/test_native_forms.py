@@ -13,6 +13,7 @@ from spectator.clock import SystemClock
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.errors import EndpointBusy, EndpointError, EndpointRefused
 from spectator.events import Event
+from spectator.llm.answers import Assembly
 from spectator.llm.chat import ChatAnswer, ChatRequest, Conversation, FrozenPrefix, Usage
 from spectator.llm.client import ChatClient, ClientLimits, wire_form
 from spectator.llm.endpoints import ApiKey, Form, StaticAddress
@@ -158,7 +159,7 @@ def test_overload_that_is_told_within_a_stream_is_overload() -> None:
     assert translation is not None
     error = {"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}
     with pytest.raises(EndpointBusy) as caught:
-        list(translation.chunks(error))
+        Assembly().feed_all(translation.chunks(error))
     assert caught.value.status == 529
 
 

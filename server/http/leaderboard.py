@@ -151,23 +151,26 @@ class BoardRow(BaseModel):
     mirrored: int = Field(description="Of these, against itself; not counted in shares")
     unfinished: int = Field(description="Of these, cut short; not counted in shares and measures")
     unreached: int = Field(
-        description="Of these, finished although a captain made no decision itself; not counted either"
+        description="Of these, finished although a captain was not reached; not counted either"
     )
     own_share: float | None = Field(
         description="Share of all decisions that the captain made itself; null without decisions"
     )
     ranked: bool = Field(
-        description="Whether it was evaluated, and made at least 98 % of the decisions itself"
+        description="Whether it was evaluated, and at most 2 % of its decisions failed for reasons other "
+        "than its answers"
     )
     unranked: Unranked | None = Field(
-        description="Why not: `history` was played outside of evaluations, `failed decisions` were not "
-        "its own"
+        description="Why not: `history` was played outside of evaluations, too many `failed decisions` were "
+        "not its own fault"
     )
     repeats: int = Field(description="Repeated matches of evaluations; each seed counts once")
     wins: int
     ties: int
     losses: int
-    share: BoardShare | None = Field(description="Share won against others; null without opponents")
+    share: BoardShare | None = Field(
+        description="Share won against others; null without opponents, or if too many decisions failed"
+    )
     edge: BoardEdge | None = Field(
         description="Value of its decisions above its opponents'; null if not measured"
     )

@@ -214,7 +214,9 @@ def reject(wrong: Sequence[str]) -> NoReturn:
 def _confirm(manifest: BundleManifest, verdict: Verdict) -> None:
     results = manifest.results
     for one in results.captains:
-        share = f"{100 * one.share.value:.1f} % ({100 * one.share.low:.1f} to {100 * one.share.high:.1f})"
+        share = "not ranked"
+        if (won := one.share) is not None:
+            share = f"{100 * won.value:.1f} % ({100 * won.low:.1f} to {100 * won.high:.1f})"
         click.echo(f"{'-' if one.rank is None else one.rank:>2}  {one.name}  {share}")
     for one in results.captains:
         if one.asked.settings is not None:

@@ -504,7 +504,9 @@ def _conclude(results: Results, out: Path, compared: Sequence[str]) -> None:
 
     width = max(len(one.name) for one in results.captains)
     for one in results.captains:
-        share = f"{100 * one.share.value:5.1f} %  ({100 * one.share.low:.1f} to {100 * one.share.high:.1f})"
+        share = "not ranked"
+        if (won := one.share) is not None:
+            share = f"{100 * won.value:5.1f} %  ({100 * won.low:.1f} to {100 * won.high:.1f})"
         place, rating = ("", "") if one.rating is None else (one.rank, f"{one.rating.value:+.0f}")
         click.echo(f"{place:>2}  {one.name:{width}}  {rating:>5}  {share}")
     for one in results.captains:

@@ -19,6 +19,7 @@ from spectator.environments.contract import OUTCOME, Measure, Meter
 from spectator.environments.world import World
 from spectator.episodes.recorded_calls import streamed_with_whole_replies
 from spectator.errors import (
+    INVALID_ANSWERS,
     ConfigurationError,
     EndReason,
     EnvironmentFault,
@@ -79,8 +80,24 @@ MEASURES: Final = (
 )  # fmt: skip
 """What :class:`Gauge` measures in every world."""
 
-RANKED_SHARE: Final = 0.98
-"""Share of its decisions that a captain must have made itself to be ranked: a fallback earns no rank."""
+MOST_LOST: Final = 0.02
+"""Share of a ranked captain's decisions that may say nothing about it, see :meth:`SeatFigures.lost`."""
+
+
+def lost_decisions(fallbacks: Mapping[str, int], rule: FailedDecisions) -> int:
+    """Return how many failed decisions say nothing about their captain.
+
+    An answer that is not an action is the captain's own failure: a random action or a forfeit is its price.
+    Other failures are not the captain's, and what the world's scripted captain decided is not either.
+
+    Args:
+        fallbacks: Failed decisions by the class of failure.
+        rule: What counted in their place.
+
+    >>> lost_decisions({"unparsable": 3, "model_infra": 1}, "random")
+    1
+    """
+    return sum(n for why, n in fallbacks.items() if rule == "fallback" or why not in INVALID_ANSWERS)
 
 
 def measures_of(
@@ -214,10 +231,13 @@ class SeatFigures:
         """Decisions that the captain made itself."""
         return self.decisions - sum(self.fallbacks.values())
 
-    @property
-    def reached(self) -> bool:
-        """Whether the captain decided at all, where it was asked to."""
-        return self.own > 0 or not self.decisions
+    def lost(self, rule: FailedDecisions) -> int:
+        """Return the decisions that say nothing about the captain, see :func:`lost_decisions`."""
+        return lost_decisions(self.fallbacks, rule)
+
+    def reached(self, rule: FailedDecisions) -> bool:
+        """Whether any decision says something about the captain, where it was asked for one."""
+        return self.lost(rule) < self.decisions or not self.decisions
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +291,9 @@ class EpisodeFigures:
 
     @property
     def reached(self) -> bool:
-        """Whether every captain made a decision of its own, or the match was forfeited."""
-        return self.forfeited is not None or all(seat.reached for seat in self.seats)
+        """Whether every captain was reached, or the match was forfeited."""
+        rule = self.failed_decisions
+        return self.forfeited is not None or all(seat.reached(rule) for seat in self.seats)
 
     @property
     def counts(self) -> bool:

@@ -13,14 +13,21 @@ from typing import Final
 
 from spectator.catalog import load_world
 from spectator.environments.contract import OUTCOME, Measure
-from spectator.evaluation.figures import RANKED_SHARE, measures_of
+from spectator.evaluation.figures import MOST_LOST, measures_of
 from spectator.evaluation.results import CaptainResult, Estimate, PlayedMatch, Results
-from spectator.events import encode_json
+from spectator.events import FailedDecisions, encode_json
 from spectator.text import clean_text
 
 Verdict = tuple[str, str]
 """Winner and loser."""
 
+
+INSTEAD: Final[Mapping[FailedDecisions, str]] = {
+    "fallback": "the world's scripted captain decided instead",
+    "random": "a random legal action was drawn instead",
+    "forfeit": "each lost its match",
+}
+"""What counted in place of a failed decision."""
 
 NAMED: Final = 5
 """Most matches that a sentence names; results.json has all."""
@@ -29,10 +36,11 @@ NAMED: Final = 5
 def conclusions(results: Results) -> Iterator[str]:
     """The findings, the most important first."""
     if results.ranked:
-        first = results.ranked[0]
-        interval = f"95 % interval {percent(first.share.low)} to {percent(first.share.high)}"
+        first, won_share = results.ranked[0], results.ranked[0].share
+        assert won_share is not None
+        interval = f"95 % interval {percent(won_share.low)} to {percent(won_share.high)}"
         seeds = "1 seed" if results.seeds == 1 else f"{results.seeds} seeds"
-        share = percent(first.share.value)
+        share = percent(won_share.value)
         if results.head_to_head:
             won = f"{first.label} won {share} of its matches"
             yield f"{won}, {interval}, over {seeds} played from both seats."
@@ -42,8 +50,10 @@ def conclusions(results: Results) -> Iterator[str]:
         yield _verdicts(results)
         yield from _by_value(results)
     else:
-        needed = percent(RANKED_SHARE)
-        yield f"No captain is ranked: fewer than two made {needed} of their decisions themselves."
+        yield (
+            "No captain is ranked: fewer than two kept failures other than of their answers to "
+            f"{percent(MOST_LOST)} of their decisions."
+        )
     yield from _shortcomings(results)
 
 
@@ -81,19 +91,26 @@ def _shortcomings(results: Results) -> Iterator[str]:
         )
     unreached = sum(bool(match.unreached) for match in results.matches)
     if unreached:
-        yield f"In {unreached} matches a captain made no decision of its own; they are not counted."
+        yield f"In {unreached} matches no decision says anything about a captain; they are not counted."
     label = labels_of(results)
     for one in results.captains:
-        if not one.asked.ranked:
-            own = f"{percent(one.own_share or 0.0)} of its decisions are its own"
-            yield f"{label[one.name]} is not ranked: {own}, and {percent(RANKED_SHARE)} are needed."
+        if not one.asked.ranked(results.failed_decisions):
+            lost = percent(one.asked.lost_share(results.failed_decisions))
+            what = (
+                "were made by a fallback"
+                if results.failed_decisions == "fallback"
+                else "failed for reasons other than its answers"
+            )
+            yield (
+                f"{label[one.name]} is not ranked: {lost} of its decisions {what}; "
+                f"the limit is {percent(MOST_LOST)}."
+            )
         times = sum(one.asked.fallbacks.values())
         if one.source == "model" and times:
             reasons = ", ".join(f"{why} {count}" for why, count in one.asked.fallbacks.items())
-            whose = "the fallback's, not its own" if times == one.asked.decisions else "partly the fallback's"
             yield (
-                f"A fallback made {times} of the {one.asked.decisions} decisions of {label[one.name]} "
-                f"({reasons}); its figures are {whose}."
+                f"{times} of the {one.asked.decisions} decisions of {label[one.name]} failed ({reasons}); "
+                f"{INSTEAD[results.failed_decisions]}."
             )
 
 
@@ -275,18 +292,11 @@ PLOTTED: Final = ("share", "points")
 
 def plots_of(results: Results) -> dict[str, str]:
     """Every plot by the name of its file, without the ending."""
-    found = {
-        "win-share": forest(
-            "Matches won against the field",
-            "% of matches, ties half",
-            [
-                Row(one.label if one.rank is not None else f"{one.label} (not ranked)", one.share)
-                for one in results.captains
-            ],
-            even=0.5,
-            scale=100.0,
-        ),
-    }
+    found: dict[str, str] = {}
+    if won := [Row(one.label, one.share) for one in results.captains if one.share is not None]:
+        found["win-share"] = forest(
+            "Matches won against the field", "% of matches, ties half", won, even=0.5, scale=100.0
+        )
     rated = [Row(one.label, one.rating) for one in results.ranked if one.rating is not None]
     if rated:
         axis = "Elo points against the mean of the field"
@@ -336,7 +346,7 @@ def report_page(
         f"<style>{stylesheet}</style></head><body>",
         f"<h1>{escape(results.title)}: what each captain is worth</h1>",
         *(f'<p class="lede">{escape(line)}</p>' for line in (*conclusions(results), *people)),
-        "<h2>Ranking</h2>", shown.get("ranking", ""), _ranking(results), shown["win-share"],
+        "<h2>Ranking</h2>", shown.get("ranking", ""), _ranking(results), shown.get("win-share", ""),
         "<h2>Head to head</h2>", _matrix(results), shown.get("pairs", ""), _edges(results),
         "<h2>Measures</h2>", _measures(results), _asked(results),
         *(figure for name, figure in shown.items() if name not in ("ranking", "win-share", "pairs")),
@@ -355,7 +365,8 @@ def _ranking(results: Results) -> str:
             f"<th scope=row>{escape(one.label)} <small>{escape(one.name)}</small></th>",
             "not ranked" if (rating := one.rating) is None else
             f"{rating.value:+.0f} <small>{rating.low:+.0f} to {rating.high:+.0f}</small>",
-            _share(one.share), f"{one.tally.wins}-{one.tally.losses}-{one.tally.ties}",
+            "" if one.share is None else _share(one.share),
+            "" if one.rank is None else f"{one.tally.wins}-{one.tally.losses}-{one.tally.ties}",
             "" if one.rank is None else f"{one.rank_low} to {one.rank_high}",
             "" if one.rank is None else percent(one.best),
             "" if one.own_share is None else percent(one.own_share),

@@ -16,7 +16,13 @@ from spectator.environments.world import SEALED_BIT
 from spectator.errors import ConfigurationError, EndReason
 from spectator.evaluation import statistics
 from spectator.evaluation.asking import Replies
-from spectator.evaluation.figures import RANKED_SHARE, EpisodeFigures, SeatFigures, measures_of
+from spectator.evaluation.figures import (
+    MOST_LOST,
+    EpisodeFigures,
+    SeatFigures,
+    lost_decisions,
+    measures_of,
+)
 from spectator.evaluation.intervals import Interval
 from spectator.evaluation.meetings import CrossTable, Found, looking_at, outcome_of, tables_of
 from spectator.evaluation.schedule import Schedule, ScheduledMatch
@@ -46,10 +52,13 @@ class Asked(BaseModel):
         """Share of the decisions that the captain made itself; ``None`` where it was asked for none."""
         return 1.0 - sum(self.fallbacks.values()) / self.decisions if self.decisions else None
 
-    @property
-    def ranked(self) -> bool:
-        """Whether enough of the decisions are the captain's own, see :data:`RANKED_SHARE`."""
-        return self.own_share is None or self.own_share >= RANKED_SHARE
+    def lost_share(self, rule: FailedDecisions) -> float:
+        """Return the share of decisions that say nothing about the captain; 0 where it was asked for none."""
+        return lost_decisions(self.fallbacks, rule) / self.decisions if self.decisions else 0.0
+
+    def ranked(self, rule: FailedDecisions) -> bool:
+        """Whether few enough decisions say nothing about the captain, see :data:`MOST_LOST`."""
+        return self.lost_share(rule) <= MOST_LOST
 
 
 def asked_of(seats: Sequence[SeatFigures], preset: Preset | None = None) -> Asked:
@@ -103,8 +112,8 @@ class MatchCount(BaseModel):
     ties: int
     losses: int
     unfinished: int = Field(
-        description="Matches that did not finish, or in which a captain made no decision of its own; their "
-        "whole pair is left out of the shares"
+        description="Matches that did not finish, or in which a captain was not reached; their whole pair is "
+        "left out of the shares"
     )
 
 
@@ -119,8 +128,8 @@ class CaptainResult(BaseModel):
         description="Share of its decisions that it made itself; null where it was asked for none",
     )
     rank: int | None = Field(
-        description="1 is the best; null if less than 98 % of its decisions are its own, or if no other "
-        "captain is ranked"
+        description="1 is the best; null if more than 2 % of its decisions failed for other reasons than its "
+        "answers, or if no other captain is ranked"
     )
     rank_low: int | None = Field(description="Best rank that 95 % of bootstrap samples give it")
     rank_high: int | None = Field(description="Worst likewise")
@@ -128,9 +137,8 @@ class CaptainResult(BaseModel):
     rating: Estimate | None = Field(
         description="Bradley-Terry, Elo points against the mean of the field; null if not ranked"
     )
-    share: Estimate = Field(
-        description="Share of matches won, ties half: against all ranked captains, or, if it is not ranked, "
-        "against all captains"
+    share: Estimate | None = Field(
+        description="Share of matches won against all ranked captains, ties half; null if not ranked"
     )
     tally: MatchCount = Field(description="The same matches counted")
     measures: dict[str, Estimate] = Field(description="By measure; what was not measured is missing")
@@ -142,7 +150,9 @@ class PairResult(BaseModel):
 
     first: str
     second: str
-    share: Estimate | None = Field(description="The first one's; null when no pair of matches was finished")
+    share: Estimate | None = Field(
+        description="The first one's; null when no pair of matches was finished, or one is not ranked"
+    )
     edge: Estimate | None = Field(
         default=None,
         description="Paired difference of `decision_value` a match, the first one's less the second one's; "
@@ -168,7 +178,7 @@ class PlayedMatch(BaseModel):
     forfeited: str | None = Field(default=None, description="The captain who lost it by not deciding")
     unreached: list[str] = Field(
         default_factory=list,
-        description="Captains that made no decision of their own; if any, the match is not counted",
+        description="Captains none of whose decisions says anything about them; the match is not counted",
     )
 
 
@@ -252,7 +262,7 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
             whose = match.home if seat is found[match].seats[0] else match.away
             seats.get(whose or "", []).append(seat)
     asked = {name: asked_of(taken, schedule.world.captains[name]) for name, taken in seats.items()}
-    field = tables.among([name for name in schedule.captains if asked[name].ranked])
+    field = tables.among([name for name in schedule.captains if asked[name].ranked(planned.failed_decisions)])
     places = statistics.rank(field.names, field.points, field.games, rng) if len(field.names) > 1 else []
     ranked = {one.name: (place, one) for place, one in enumerate(places, 1)}
     unranked = [name for name in schedule.captains if name not in ranked]
@@ -277,7 +287,10 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
         cut_short=cut_short,
         captains=captains,
         pairs=[
-            _pair(tables, pair, _edges(schedule, found, pair), rng, schedule.rule)
+            _pair(
+                tables, pair, _edges(schedule, found, pair), rng, schedule.rule,
+                ranked={*pair} <= ranked.keys(),
+            )
             for pair in itertools.combinations([*ranked, *unranked], 2)
         ],
         matches=[_played(match, found[match]) for match in schedule.matches],
@@ -314,7 +327,7 @@ def _captain(
     preset, at = schedule.world.captains[name], tables.names.index(name)
     place, ranked = ranking.get(name, (None, None))
     points, games = tables.points[:, at, :].sum(axis=1), tables.games[:, at, :].sum(axis=1)
-    rule = schedule.rule
+    rule = schedule.rule  # a share is drawn in any case, so that other intervals stay the same
     share = _share(points, games, rng) if rule is None else _share_of_field(tables, at, rule)
     return CaptainResult(
         name=preset.name,
@@ -326,7 +339,7 @@ def _captain(
         rank_high=None if ranked is None else ranked.rank_high,
         best=0.0 if ranked is None else ranked.best,
         rating=None if ranked is None else Estimate.of(ranked.rating),
-        share=share or Estimate(value=0.5, low=0.0, high=1.0, n=0),
+        share=None if ranked is None else share or Estimate(value=0.5, low=0.0, high=1.0, n=0),
         tally=_tally([one for (mine, _), met in tables.outcomes.items() if mine == name for one in met]),
         measures=_measured(schedule, found, name, rng),
         asked=asked,
@@ -351,6 +364,8 @@ def _pair(
     edges: Sequence[float],
     rng: np.random.Generator,
     rule: StoppingRule | None,
+    *,
+    ranked: bool,
 ) -> PairResult:
     i, j = (tables.names.index(name) for name in pair)
     points, games = tables.points[:, i, j], tables.games[:, i, j]
@@ -358,7 +373,7 @@ def _pair(
     return PairResult(
         first=pair[0],
         second=pair[1],
-        share=share,
+        share=share if ranked else None,
         edge=Estimate.of(statistics.mean_interval(edges, rng)) if len(edges) > 1 else None,
         tally=_tally(tables.outcomes[pair]),
     )
@@ -415,7 +430,7 @@ def _measured(schedule: Schedule, found: Found, name: str, rng: np.random.Genera
                 seat
                 for seat in figures.seats
                 if (match.home if seat is figures.seats[0] else match.away) == name
-                and (figures.counts or not seat.reached)
+                and (figures.counts or not seat.reached(figures.failed_decisions))
             )
             by_seed.setdefault(match.pair, []).extend(mine)
     measured = {}
@@ -442,6 +457,10 @@ def _played(match: ScheduledMatch, figures: EpisodeFigures) -> PlayedMatch:
         outcome=outcome_of(figures),
         result=figures.result,
         capped=[seat.captain for seat in figures.seats if seat.fallbacks.get("spent")],
-        unreached=[seat.captain for seat in figures.seats if not figures.reached and not seat.reached],
+        unreached=[
+            seat.captain
+            for seat in figures.seats
+            if not figures.reached and not seat.reached(figures.failed_decisions)
+        ],
         forfeited=next((seat.captain for seat in figures.seats if seat.actor == figures.forfeited), None),
     )

@@ -15,7 +15,7 @@ from spectator.environments.contract import DECISION_VALUE, OUTCOME
 from spectator.errors import SpectatorError
 from spectator.evaluation.figures import (
     EXHIBITION,
-    RANKED_SHARE,
+    MOST_LOST,
     EpisodeFigures,
     FigureStore,
     Reading,
@@ -48,7 +48,7 @@ class Entrant(NamedTuple):
 
 
 Unranked = Literal["history", "failed decisions"]
-"""Why a captain has no rank: not in an evaluation, or too few own decisions."""
+"""Why a captain has no rank: not in an evaluation, or too many failures that are not its own."""
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class Sums:
     """Sums over the episodes of one captain against one opponent, or of several such.
 
     An unfinished episode counts only as an episode and by its decisions; so does one in which either captain
-    made no decision of its own (``unreached``).
+    was not reached (``unreached``).
     """
 
     label: str = ""
@@ -67,6 +67,7 @@ class Sums:
     unreached: int = 0
     decisions: int = 0
     own: int = 0
+    lost: int = 0
     mirrored: int = 0
     wins: int = 0
     ties: int = 0
@@ -90,8 +91,8 @@ class Sums:
 
     @property
     def ranked(self) -> bool:
-        """Whether enough of the decisions are the captain's own, see :data:`RANKED_SHARE`."""
-        return self.own_share is None or self.own_share >= RANKED_SHARE
+        """Whether few enough decisions say nothing about the captain, see :data:`MOST_LOST`."""
+        return self.lost <= MOST_LOST * self.decisions
 
     def mean(self, name: str) -> float | None:
         """Mean of a measure over the episodes in which it was measured."""
@@ -121,6 +122,7 @@ class Sums:
         self.recent.append((figures.ended_at, figures.episode_id))
         self.decisions += seat.decisions
         self.own += seat.own
+        self.lost += seat.lost(figures.failed_decisions)
         if not figures.finished:
             self.unfinished += 1
             return
@@ -150,6 +152,7 @@ class Sums:
         self.unreached += other.unreached
         self.decisions += other.decisions
         self.own += other.own
+        self.lost += other.lost
         self.mirrored += other.mirrored
         self.repeats += other.repeats
         for kept, more in ((self.won, other.won), (self.edges, other.edges)):
@@ -177,7 +180,8 @@ class CaptainStanding:
         place: World, version, pack and options.
         entrant: Who.
         sums: Over every opponent that was asked for.
-        share: Matches won against others, with its interval; ``None`` when there was none.
+        share: Matches won against others, with its interval; ``None`` when there was none, or too many
+            decisions failed.
         edge: What its decisions were worth beyond the others'; ``None`` where that is not measured.
         against: The same by opponent, the most played first.
         unranked: Why it has no rank; ``None`` where it has.
@@ -254,8 +258,8 @@ class Standings:
         """Return the standings by place, the best captain first.
 
         The order is by the lower end of the interval, so that one lucky win does not lead; worlds without
-        opponents are ordered by mean score. Unranked captains come last: first those with too few own
-        decisions, then history.
+        opponents are ordered by mean score. Unranked captains come last: first those with too many
+        failures, then history.
 
         Args:
             environment: Only of this world.
@@ -289,7 +293,8 @@ def _standing(place: Place, entrant: Entrant, cells: Iterable[tuple[str, Sums]])
         unranked = "history"
     elif not sums.ranked:
         unranked = "failed decisions"
-    return CaptainStanding(place, entrant, sums, sums.share, sums.edge, named, unranked)
+    share = None if unranked == "failed decisions" else sums.share
+    return CaptainStanding(place, entrant, sums, share, sums.edge, named, unranked)
 
 
 def _order(standing: CaptainStanding) -> tuple[Place, int, float, float, Entrant]:

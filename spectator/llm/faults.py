@@ -1,8 +1,8 @@
 """Every way in which a request to a model can end: whose fault it is, and what happens next.
 
 `docs/failures.md` shows this table. Signs are those of OpenAI, Azure, Anthropic, Gemini, Groq, Mistral,
-DeepSeek, Together, Fireworks, OpenRouter, Hugging Face's router, vLLM, SGLang, llama.cpp, Ollama and TGI. They
-are compared in lower case.
+DeepSeek, Together, Fireworks, OpenRouter, Hugging Face's router, vLLM, SGLang, llama.cpp, Ollama and TGI;
+they are compared in lower case.
 """
 
 from __future__ import annotations

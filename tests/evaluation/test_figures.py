@@ -79,7 +79,11 @@ def test_what_is_played_by_a_fallback_alone_is_no_match_of_its_captain() -> None
     assert whole is not None and without is not None
     assert whole.counts and not without.counts and without.finished
     home, away = without.seats
-    assert not home.reached and away.reached and home.fallbacks == {"timeout": home.decisions}
+    assert (
+        not home.reached("random")
+        and away.reached("random")
+        and home.fallbacks == {"timeout": home.decisions}
+    )
     assert set(home.figures) == {"own_share", "fallbacks", "latency_s"}, "neither its score nor its deeds"
     assert away.figures == whole.seats[1].figures
 

@@ -10,10 +10,12 @@ from typing import Any
 import pytest
 
 from spectator.catalog import load_world
+from spectator.errors import INVALID_ANSWERS, FailureClass
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
 from spectator.evaluation.report import Row, certain, conclusions, forest, plots_of, report_page, round_ticks
 from spectator.evaluation.results import Estimate, Results, results_of
 from spectator.evaluation.schedule import EvaluationRequest, Schedule, ScheduledMatch, plan_evaluation
+from spectator.events import FailedDecisions
 
 COMMAND = ["spectator", "evaluate", "--out", "a folder & more"]
 
@@ -81,23 +83,21 @@ def test_decision_value_separates_captains_whom_a_few_matches_do_not() -> None:
     assert "Decision value: of the one named first" in page
 
 
-def by_fallbacks(found: EpisodeFigures, captain: str, share: float) -> EpisodeFigures:
-    """The same, a fallback having made that share of the decisions of ``captain``."""
+def by_fallbacks(found: EpisodeFigures, captain: str, share: float, why: str) -> EpisodeFigures:
+    """The same, that share of the decisions of ``captain`` having failed."""
     seats = tuple(
-        replace(seat, decisions=100, fallbacks={"unparsable": round(100 * share)})
-        if seat.captain == captain
-        else seat
+        replace(seat, decisions=100, fallbacks={why: round(100 * share)}) if seat.captain == captain else seat
         for seat in found.seats
     )
-    return replace(found, seats=seats)
+    return replace(found, seats=seats, failed_decisions="random")
 
 
-def beaten_by(schedule: Schedule, winner: str, share: float) -> Results:
-    """``winner`` wins everything, with a fallback for that share of its decisions."""
+def beaten_by(schedule: Schedule, winner: str, share: float, why: str = "model_infra") -> Results:
+    """``winner`` wins everything, while that share of its decisions failed."""
     return results_of(
         schedule,
         {
-            match: by_fallbacks(figures(match, float(match.home == winner)), winner, share)
+            match: by_fallbacks(figures(match, float(match.home == winner)), winner, share, why)
             for match in schedule.matches
         },
     )
@@ -109,7 +109,9 @@ def test_a_captain_whose_fallback_won_is_not_ranked_and_the_others_are_as_if_it_
     *ranked, last = found.captains
     assert [one.name for one in ranked] == ["anchor", "heuristic"] and found.ranked == ranked
     assert (last.name, last.rank, last.rating, last.own_share) == ("tactician", None, None, 0.97)
-    assert last.share.value == 1.0, "its figures are still shown"
+    assert last.share is None and all(
+        (one.share is None) == ("tactician" in (one.first, one.second)) for one in found.pairs
+    )
     assert [one.rank for one in ranked] == [1, 2] and all(one.tally.matches == 40 for one in ranked)
     alone = results_of(
         schedule_of("anchor", "heuristic"),
@@ -121,9 +123,35 @@ def test_a_captain_whose_fallback_won_is_not_ranked_and_the_others_are_as_if_it_
     assert [one.rating for one in ranked] == [one.rating for one in alone.captains]
     lines = list(conclusions(found))
     assert "Tactician" not in lines[0] + lines[1]
-    assert "Tactician is not ranked: 97.0 % of its decisions are its own, and 98.0 % are needed." in lines
-    page = report_page(found, COMMAND, plots_of(found))
-    assert "not ranked" in page and "97.0 %" in page
+    lost = "3.0 % of its decisions failed for reasons other than its answers; the limit is 2.0 %."
+    assert f"Tactician is not ranked: {lost}" in lines
+    plots = plots_of(found)
+    assert "not ranked" in report_page(found, COMMAND, plots)
+    assert "Tactician" not in plots["win-share"] + plots["pairs"]
+
+
+@pytest.mark.parametrize("why", sorted(INVALID_ANSWERS))
+def test_answers_that_are_no_actions_are_the_captains_own_and_count(why: FailureClass) -> None:
+    found = beaten_by(schedule_of("anchor", "heuristic"), "heuristic", 1.0, why)
+    assert [one.name for one in found.ranked] == ["heuristic", "anchor"]
+    assert found.ranked[0].share is not None and found.ranked[0].share.value > 0.9
+    assert not any(match.unreached for match in found.matches)
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("random", "a random legal action was drawn instead"),
+        ("fallback", "the world's scripted captain decided instead"),
+        ("forfeit", "each lost its match"),
+    ],
+)
+def test_what_counted_for_a_failed_decision_is_named(rule: FailedDecisions, said: str) -> None:
+    found = beaten_by(schedule_of("anchor", "heuristic"), "heuristic", 1.0, "unparsable")
+    models = [one.model_copy(update={"source": "model"}) for one in found.captains]
+    lines = conclusions(found.model_copy(update={"captains": models, "failed_decisions": rule}))
+    failed = f"4000 of the 4000 decisions of {models[0].label} failed (unparsable 4000); {said}."
+    assert failed in list(lines)
 
 
 def test_a_captain_that_never_decided_won_nothing() -> None:
@@ -131,7 +159,7 @@ def test_a_captain_that_never_decided_won_nothing() -> None:
     last = found.captains[-1]
     assert (last.name, last.tally.wins, last.tally.unfinished, last.own_share) == ("tactician", 0, 80, 0.0)
     assert {name for match in found.matches for name in match.unreached} == {"tactician"}
-    assert any("80 matches a captain made no decision of its own" in line for line in conclusions(found))
+    assert any("80 matches no decision says anything about a captain" in line for line in conclusions(found))
     assert "not counted" in report_page(found, COMMAND, plots_of(found))
 
 
@@ -139,7 +167,8 @@ def test_a_field_of_one_is_no_ranking() -> None:
     found = beaten_by(schedule_of("anchor", "tactician"), "tactician", 0.5)
     assert [one.rank for one in found.captains] == [None, None] and found.ranked == []
     lines = list(conclusions(found))
-    assert lines[0] == "No captain is ranked: fewer than two made 98.0 % of their decisions themselves."
+    assert lines[0].startswith("No captain is ranked: fewer than two kept failures other than of their")
+    assert [one.share for one in found.captains] == [None, None] and "win-share" not in plots_of(found)
     assert "ranking" not in plots_of(found) and "not ranked" in report_page(found, COMMAND, plots_of(found))
 
 

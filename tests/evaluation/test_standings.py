@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
-from spectator.errors import JournalError
+from spectator.errors import FAILURES, INVALID_ANSWERS, FailureClass, JournalError
 from spectator.evaluation.figures import EpisodeFigures, FigureStore, SeatFigures
 from spectator.evaluation.standings import Scorekeeper, Standings
-from spectator.events import RecordedEvent
+from spectator.events import FailedDecisions, RecordedEvent
 from spectator.journal.sql_journal import SqlJournal
 from tests.evaluation.played import played
 from tests.fakes import until
@@ -96,6 +96,22 @@ def test_who_decides_less_than_98_percent_itself_stands_last_and_unranked(own: i
     assert a.unranked == (None if ranked else "failed decisions")
     assert a.sums.ranked is ranked and a.sums.own_share == own / 100 and a.sums.wins == 20
     assert [one.captain for one in found][0 if ranked else -1] == "a"
+
+
+@pytest.mark.parametrize("why", sorted(FAILURES))
+@pytest.mark.parametrize("rule", get_args(FailedDecisions))
+def test_only_failures_that_are_not_the_captains_own_unrank_it(
+    why: FailureClass, rule: FailedDecisions
+) -> None:
+    def failing(number: int) -> EpisodeFigures:
+        found = by(figures(number, "a", "c", 1.0), 95, 5)
+        seats = (replace(found.seats[0], fallbacks={why: 5}), *found.seats[1:])
+        return replace(found, seats=seats, failed_decisions=rule)
+
+    [a] = [one for one in standings(*map(failing, range(9))).look() if one.captain == "a"]
+    ranked = rule != "fallback" and why in INVALID_ANSWERS
+    assert (a.unranked, a.share is None) == ((None, False) if ranked else ("failed decisions", True))
+    assert (a.sums.own, a.sums.lost) == (9 * 95, 0 if ranked else 9 * 5)
 
 
 def test_only_evaluations_rank_and_what_was_played_otherwise_stands_apart() -> None:

@@ -52,7 +52,7 @@ class VerifiedCaptain(BaseModel):
     anchor: bool = Field(description="Whether it is in every bundle of this world")
     rank: int | None = Field(description="1 is the best; null if not ranked")
     own_share: float | None = Field(description="Share of its decisions that it made itself")
-    share: VerifiedFigure = Field(description="Share of matches won, ties half")
+    share: VerifiedFigure | None = Field(description="Share of matches won, ties half; null if not ranked")
     rating: VerifiedFigure | None = Field(description="Elo points against the mean of the field")
     fingerprints: list[str] = Field(
         description="Of a model: digests of its settings and of the models that answered"
@@ -104,7 +104,7 @@ def verified_result(
             anchor=stated[one.name].anchor,
             rank=one.rank,
             own_share=one.asked.own_share,
-            share=VerifiedFigure(**one.share.model_dump(exclude={"n"})),
+            share=None if one.share is None else VerifiedFigure(**one.share.model_dump(exclude={"n"})),
             rating=None if one.rating is None else VerifiedFigure(**one.rating.model_dump(exclude={"n"})),
             fingerprints=stated[one.name].entrants,
             models=stated[one.name].models,

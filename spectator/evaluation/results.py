@@ -288,7 +288,11 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
         captains=captains,
         pairs=[
             _pair(
-                tables, pair, _edges(schedule, found, pair), rng, schedule.rule,
+                tables,
+                pair,
+                _edges(schedule, found, pair),
+                rng,
+                schedule.rule,
                 ranked={*pair} <= ranked.keys(),
             )
             for pair in itertools.combinations([*ranked, *unranked], 2)

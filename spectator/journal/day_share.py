@@ -78,6 +78,12 @@ class DayShare:
         self._begin_day()
         return self._left <= 0 and self._again_at > -math.inf
 
+    @property
+    def overdrawn(self) -> bool:
+        """Whether more was used than reserved."""
+        self._begin_day()
+        return self._left < 0
+
     def until_over_s(self) -> float | None:
         """Return the seconds until the database's day ends; ``None`` before the first query."""
         return None if self._day is None else max(0.0, self._over_at - self._clock.monotonic())

@@ -91,8 +91,12 @@ def common_frozen(before: Sequence[Message], after: Sequence[Message]) -> int:
     return 0
 
 
-DeltaKind = Literal["thought", "text", "tool", "restart"]
-"""Kind of a streamed part; ``restart`` discards all parts before it, because the request is retried."""
+DeltaKind = Literal["thought", "text", "tool", "restart", "lost"]
+"""Kind of a streamed part; ``restart`` discards all parts before it, because the request is retried.
+
+``lost`` says, also without streaming, that a request which the endpoint may bill ended without an answer; its
+text is the numbers of tokens in and out where the endpoint counted them.
+"""
 
 OnDelta = Callable[[DeltaKind, str], None]
 """Called on the event loop with each part of an answer as it arrives; must return at once."""

@@ -571,20 +571,30 @@ class ChatClient:
     async def _exchange(self, pending: _PendingRequest, number: int, began: float) -> ChatAnswer:
         headers = self._sent_headers()
         assembly = Assembly(self._key, pending.on_delta, pending.served)
-        async with self._transport.post(pending.url, pending.body, headers) as reply:
-            reading = AnswerReader(assembly, self._limits.answer_bytes, self._clock, self._form.translation())
-            if reply.status == 200:
-                await (reading.stream(reply) if pending.stream else reading.whole(reply))
-            else:
-                body, wait = await self._error_body(reply)
-                if (said := rejected_answer(reply.status, body)) is None:
-                    raise error_of(reply.status, body, wait)
-                assembly.feed(said)
-        return assembly.answer(
-            latency_s=self._clock.monotonic() - began,
-            first_token_s=None if reading.first_at is None else reading.first_at - began,
-            attempts=number,
-        )
+        reading = AnswerReader(assembly, self._limits.answer_bytes, self._clock, self._form.translation())
+        answering = False
+        try:
+            async with self._transport.post(pending.url, pending.body, headers) as reply:
+                if answering := reply.status == 200:
+                    await (reading.stream(reply) if pending.stream else reading.whole(reply))
+                    answering = False
+                else:
+                    body, wait = await self._error_body(reply)
+                    if (said := rejected_answer(reply.status, body)) is None:
+                        raise error_of(reply.status, body, wait)
+                    assembly.feed(said)
+            return assembly.answer(
+                latency_s=self._clock.monotonic() - began,
+                first_token_s=None if reading.first_at is None else reading.first_at - began,
+                attempts=number,
+            )
+        except (EndpointError, asyncio.CancelledError) as error:
+            used = assembly.usage
+            cut = answering and isinstance(error, EndpointUnavailable) and error.status is None
+            silent = isinstance(error, asyncio.CancelledError | EndpointTimeout)
+            if pending.on_delta is not None and (used is not None or cut or silent):
+                pending.on_delta("lost", "" if used is None else f"{used.tokens_in} {used.tokens_out}")
+            raise
 
     def _sent_headers(self) -> Mapping[str, str]:
         if self._key is None:

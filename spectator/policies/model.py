@@ -13,7 +13,14 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any, Final, Protocol
 
 from spectator.clock import Clock
-from spectator.errors import EndpointError, EndpointResting, FailureClass, PolicyError
+from spectator.errors import (
+    EndpointError,
+    EndpointOverflow,
+    EndpointResting,
+    EndpointUnavailable,
+    FailureClass,
+    PolicyError,
+)
 from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, Usage
 from spectator.llm.constraint import REJECTED_STATUSES, Constraint, answer_schema, weaker
 from spectator.llm.exchanges import answered, call_answered, call_failed, failed
@@ -169,6 +176,12 @@ REASON_LIMIT: Final = 500
 """Maximum characters of the reason for a fallback."""
 
 
+class BudgetSpent(PolicyError):
+    """The caps do not cover a further request."""
+
+    failure_class: FailureClass = "spent"
+
+
 class ModelPolicy:
     """Asks a language model for decisions; if that fails, a scripted policy decides.
 
@@ -243,10 +256,10 @@ class ModelPolicy:
         if self._refused > most:
             reason = f"refused: {self._refused} actions in a row by the world's rules"
             return self._fall_back(asking, reason, "illegal_action")
-        if self._budget is not None and self._budget.refusal() and (reached := await self._budget.reserve()):
-            return self._fall_back(asking, f"spent: {reached}", "spent")
         try:
             calls = await self._ask(asking)
+        except BudgetSpent as error:
+            return self._fall_back(asking, f"spent: {error}", "spent")
         except EndpointError as error:
             return self._fall_back(asking, f"{error.kind}: {error}", error.failure_class)
         except CallRejected as error:
@@ -350,14 +363,21 @@ class ModelPolicy:
         messages: Sequence[Message] = self._prompts.messages(asking)
         if self._edit is not None:
             messages = await self._edit(messages, asking.observation, self._decisions)
+        failed_by: CallRejected | None = None
         for retries in range(self._retries, -1, -1):
-            answer = await self._complete(asking, messages)
+            try:
+                answer = await self._complete(asking, messages)
+            except BudgetSpent:
+                if failed_by is None:
+                    raise
+                raise failed_by from None
             try:
                 calls = read_calls(answer, legal, in_text, most)
             except CallRejected as broken:
                 if not retries or asking.left(self._clock) < MIN_REQUEST_S:
                     raise
                 messages = [*messages, *rejected(answer, str(broken), self._prompts.form)]
+                failed_by = broken
             else:
                 asking.parse = "ok" if retries == self._retries else "repaired"
                 return calls
@@ -404,7 +424,7 @@ class ModelPolicy:
             try:
                 answer = await self._complete_once(asking, request)
             except EndpointError as error:
-                if constraint == "none" or error.status not in REJECTED_STATUSES:
+                if constraint == "none" or not _rejects_constraint(error):
                     raise
                 if self._settings.constraint != "auto":
                     rule = f"with constraint = {constraint}; set constraint to auto or none"
@@ -428,24 +448,28 @@ class ModelPolicy:
 
     async def _complete_once(self, asking: DecisionInProgress, request: ChatRequest) -> ChatAnswer:
         settings = self._settings
-        on_delta = self._delta_listener(asking) if settings.stream else None
+        most = self._most()
+        await self._hold(asking, most)
         began = self._clock.monotonic()
         try:
-            answer = await self._answered(asking, request, on_delta)
+            answer = await self._answered(asking, request, self._delta_listener(asking, most))
         except EndpointResting:
             raise
-        except EndpointError as error:
-            asking.calls.append(call_failed(request, settings.recorded))
-            asking.exchanges.append(failed(asking.calls[-1], error))
-            self._count(asking, began, self._guess(asking.written) if asking.written else None, guessed=True)
+        except (EndpointError, asyncio.CancelledError) as error:
+            if asking.written:
+                self._lose(asking)
+            if isinstance(error, EndpointError):
+                asking.calls.append(call_failed(request, settings.recorded))
+                asking.exchanges.append(failed(asking.calls[-1], error))
             raise
-        except asyncio.CancelledError:
-            self._count(asking, began, self._guess(asking.written), guessed=True)
-            raise
+        finally:
+            if self._budget is not None:
+                self._budget.release(most)
+                self._budget.pay(Spent(seconds=self._clock.monotonic() - began))
         asking.calls.append(call_answered(request, answer, settings.recorded))
         asking.exchanges.append(answered(asking.calls[-1]))
         used, guessed = self._used(answer)
-        self._count(asking, began, used, guessed=guessed)
+        self._count(asking, used, guessed=guessed)
         if answer.usage is not None and not asking.answers:
             self._prompts.estimate.learn(self._prompts.characters, answer.usage.tokens_in)
         if not settings.send_back:
@@ -483,31 +507,63 @@ class ModelPolicy:
         tokens_in, tokens_out = counted.tokens_in or guess.tokens_in, counted.tokens_out or guess.tokens_out
         return replace(counted, tokens_in=tokens_in, tokens_out=tokens_out), True
 
+    def _most(self) -> Spent:
+        """Return the most that the next request may take: its prompt, and the longest answer."""
+        prompt = self._prompts.estimate.of(self._prompts.characters)
+        used = Usage(prompt, self._settings.max_tokens or 0)
+        price = self._settings.priced
+        return Spent(used.tokens_in + used.tokens_out, 0.0 if price is None else price.cost(used))
+
+    async def _hold(self, asking: DecisionInProgress, most: Spent) -> None:
+        """Set ``most`` aside before a request.
+
+        Raises:
+            BudgetSpent: The caps do not cover it.
+        """
+        if self._budget is not None:
+            reached = await self._budget.hold(most, asking.left(self._clock))
+            if reached is not None:
+                raise BudgetSpent(reached)
+
+    def _lose(self, asking: DecisionInProgress, counted: str = "") -> None:
+        """Count a request without an answer: as counted, as far as written, or as the longest answer."""
+        used = Usage(*map(int, counted.split())) if counted else self._guess(asking.written)
+        if not counted and not asking.written:
+            used = replace(used, tokens_out=self._settings.max_tokens or used.tokens_out)
+        self._count(asking, used, guessed=not counted)
+        asking.written = 0
+
     def _guess(self, written: int) -> Usage:
         """Estimate the tokens of the last prompt and of ``written`` characters."""
         estimate = self._prompts.estimate
         return Usage(estimate.of(self._prompts.characters), estimate.of(written))
 
-    def _count(self, asking: DecisionInProgress, began: float, used: Usage | None, *, guessed: bool) -> None:
-        """Count a request's tokens, cost and time, for the decision and the budget."""
+    def _count(self, asking: DecisionInProgress, used: Usage, *, guessed: bool) -> None:
+        """Count a request's tokens and cost, for the decision and the budget."""
         cost = 0.0
-        if used is not None:
-            asking.used = used if asking.used is None else asking.used + used
-            asking.estimated |= guessed
-            if (price := self._settings.priced) is not None:
-                cost = price.cost(used)
-                asking.cost = round((asking.cost or 0.0) + cost, 9)
+        asking.used = used if asking.used is None else asking.used + used
+        asking.estimated |= guessed
+        if (price := self._settings.priced) is not None:
+            cost = price.cost(used)
+            asking.cost = round((asking.cost or 0.0) + cost, 9)
         if self._budget is not None:
-            tokens = 0 if used is None else used.tokens_in + used.tokens_out
-            self._budget.pay(Spent(tokens, cost, self._clock.monotonic() - began))
+            self._budget.pay(Spent(used.tokens_in + used.tokens_out, cost))
 
-    def _delta_listener(self, asking: DecisionInProgress) -> OnDelta:
-        actor, decision, listener = asking.observation.actor or "", self._decisions, self._listener
+    def _delta_listener(self, asking: DecisionInProgress, most: Spent) -> OnDelta:
+        actor, decision = asking.observation.actor or "", self._decisions
+        listener = self._listener if self._settings.stream else None
         asking.written = 0
         if asking.answers and listener is not None:
             listener(Thought(actor, decision, "restart", ""))
 
         def hear(kind: DeltaKind, text: str) -> None:
+            if kind == "lost":
+                return self._lose(asking, text)
+            if kind == "restart":
+                if asking.written:
+                    self._lose(asking)
+                if self._budget is not None and self._budget.overdrawn(most):
+                    raise EndpointUnavailable("the endpoint failed, and the cap covers no further request")
             asking.written += len(text)
             if listener is not None:
                 listener(Thought(actor, decision, kind, clean_text(text, THOUGHT_LIMIT)))
@@ -570,3 +626,8 @@ class ModelPolicy:
             fallback_reason=reason,
             failure_class=own.failure_class or failure_class,
         )
+
+
+def _rejects_constraint(error: EndpointError) -> bool:
+    """Whether the endpoint may have rejected the form of asking, as opposed to the prompt's length."""
+    return error.status in REJECTED_STATUSES and not isinstance(error, EndpointOverflow)

@@ -84,13 +84,16 @@ class RecordedEndpoint:
             raise EndpointRefused(AS_RECORDED, status=status)  # a constrained request is sent again
         raise EndpointResting(AS_RECORDED)
 
-    def refusal(self) -> str | None:
+    async def hold(self, most: Spent, patience_s: float) -> str | None:
         """Return :data:`AS_RECORDED` if a cap was reached then, otherwise ``None``."""
         return AS_RECORDED if self._failed == "spent" else None
 
-    async def reserve(self) -> str | None:
-        """Return the same as :meth:`refusal`."""
-        return self.refusal()
+    def overdrawn(self, most: Spent) -> bool:
+        """Return false: nothing is spent."""
+        return False
+
+    def release(self, most: Spent) -> None:
+        """Do nothing: nothing is set aside."""
 
     def pay(self, spent: Spent) -> None:
         """Do nothing: the spending was counted then."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Protocol, runtime_checkable
@@ -34,6 +35,9 @@ class Spent:
 
     def __add__(self, other: Spent) -> Spent:
         return Spent(self.tokens + other.tokens, self.cost + other.cost, self.seconds + other.seconds)
+
+    def __sub__(self, other: Spent) -> Spent:
+        return Spent(self.tokens - other.tokens, self.cost - other.cost, self.seconds - other.seconds)
 
     def times(self, number: float) -> Spent:
         """Return the spending multiplied by ``number``."""
@@ -66,6 +70,11 @@ class Caps:
         tokens = max(1, self.tokens // seats) if self.tokens else 0
         return Caps(tokens, self.cost / seats, self.seconds / seats)
 
+    def exceeded(self, spent: Spent) -> bool:
+        """Return whether ``spent`` is more than a cap."""
+        pairs = ((self.tokens, spent.tokens), (self.cost, spent.cost), (self.seconds, spent.seconds))
+        return any(0 < cap < value for cap, value in pairs)
+
     def reached(self, spent: Spent) -> str | None:
         """Return the cap that is reached, as text; ``None`` if none is."""
         if 0 < self.tokens <= spent.tokens:
@@ -75,6 +84,12 @@ class Caps:
         if 0 < self.seconds <= spent.seconds:
             return f"{self.seconds:g} s of asking"
         return None
+
+
+def shown_most(most: Spent) -> str:
+    """Return the end of a message that a cap does not cover a request of at most ``most``."""
+    cost = f" and US${most.cost:.4g}" if most.cost else ""
+    return f": a request may take up to {most.tokens:,} tokens{cost}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +118,7 @@ class _Limit:
         self.parts: dict[str, DayShare] = {}
         self._message = message
         self._capped = caps != Caps()
+        self._held = Spent()
         if shared is not None:
             amounts = {"tokens": caps.tokens, "cost": caps.cost, "seconds": caps.seconds}
             self.parts = {
@@ -123,6 +139,38 @@ class _Limit:
                 reached = Caps(**{what: part.cap}).reached(Spent(**{what: part.cap}))  # type: ignore[arg-type]
                 return self._message.format(reached) + self.shared.by
         return None
+
+    async def hold(self, most: Spent, spent: Spent) -> str | None:
+        """Set ``most`` aside for a request; return why that is impossible, or ``None``.
+
+        Raises:
+            JournalError: The shared caps cannot be read now.
+        """
+        if self.shared is None:
+            then = spent + self._held + most
+            if self.caps.exceeded(then):
+                return self._message.format(self.caps.reached(then)) + shown_most(most)
+            self._held += most
+            return None
+        for what, part in self.parts.items():
+            if not await part.need(getattr(most, what)):
+                shown = Caps(**{what: part.cap}).reached(Spent(**{what: part.cap}))  # type: ignore[arg-type]
+                return self._message.format(shown) + self.shared.by + shown_most(most)
+        self.pay(most)
+        return None
+
+    def overdrawn(self, spent: Spent) -> bool:
+        """Return whether the caps no longer cover what is set aside."""
+        if self.shared is None:
+            return self.caps.exceeded(spent + self._held)
+        return any(part.overdrawn for part in self.parts.values())
+
+    def release(self, most: Spent) -> None:
+        """Return what :meth:`hold` set aside."""
+        if self.shared is None:
+            self._held -= most
+        else:
+            self.pay(Spent() - most)
 
     async def open(self, spent: Spent) -> None:
         """Make sure that the shared caps count at least ``spent``."""
@@ -175,6 +223,8 @@ class SpendLedger:
         self._day = clock.now().date()
         self._spent = Spent()
         self._unasked: str | None = None
+        self._holding = 0
+        self._released = asyncio.Event()
 
     @property
     def caps(self) -> tuple[Caps, Caps, Caps]:
@@ -243,6 +293,47 @@ class SpendLedger:
         except JournalError as error:
             self._unasked = f"the shared cap cannot be checked now: {error}"
         return self.known_refusal()
+
+    async def hold(self, most: Spent, patience_s: float) -> str | None:
+        """Set aside the most that a request may take; return why that is impossible, or ``None``.
+
+        While other requests hold so much that this one is not covered, it waits for one of them to end.
+
+        Args:
+            most: The most that the request may take.
+            patience_s: Longest wait, seconds.
+        """
+        self._unasked = await self._hold(most)
+        if self._unasked is not None and self._holding:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(patience_s):
+                    while self._unasked is not None and self._holding:
+                        self._released.clear()
+                        await self._released.wait()
+                        self._unasked = await self._hold(most)
+        return self._unasked
+
+    async def _hold(self, most: Spent) -> str | None:
+        try:
+            reached = await self._of_day.hold(most, self.spent)
+            if reached is None and (reached := await self._of_whole.hold(most, self.whole)) is not None:
+                self._of_day.release(most)
+        except JournalError as error:
+            reached = f"the shared cap cannot be checked now: {error}"
+        self._holding += reached is None
+        return reached
+
+    @property
+    def overdrawn(self) -> bool:
+        """Whether the caps no longer cover what is set aside."""
+        return self._of_day.overdrawn(self.spent) or self._of_whole.overdrawn(self.whole)
+
+    def release(self, most: Spent) -> None:
+        """Return what :meth:`hold` set aside; call :meth:`pay` for what was spent."""
+        self._holding -= 1
+        self._of_day.release(most)
+        self._of_whole.release(most)
+        self._released.set()
 
     async def keep_up(self) -> None:
         """Reserve more of the shared caps whenever little is left, until cancelled."""
@@ -317,18 +408,29 @@ class SeatBudget:
 
     def refusal(self) -> str | None:
         """Return why nothing more may be spent; ``None`` if it may."""
-        reached = self._caps.reached(self.spent)
-        if reached is None:
-            return self._ledger.refusal()
-        if self._among > 1:
-            return f"this seat's share of the episode's cap, {reached}, is reached"
-        return f"the episode's cap of {reached} is reached"
+        return self._message(self.spent) or self._ledger.refusal()
 
-    async def reserve(self) -> str | None:
-        """Reserve something to spend; return why nothing may be spent, or ``None``."""
-        if self._caps.reached(self.spent) is not None:
-            return self.refusal()
-        return await self._ledger.reserve()
+    def _message(self, spent: Spent) -> str | None:
+        reached = self._caps.reached(spent)
+        if reached is None or self._among == 1:
+            return reached and f"the episode's cap of {reached} is reached"
+        return f"this seat's share of the episode's cap, {reached}, is reached"
+
+    async def hold(self, most: Spent, patience_s: float) -> str | None:
+        """Set aside the most that a request may take; see :meth:`SpendLedger.hold`."""
+        if (refusal := self._message(self.spent)) is not None:
+            return refusal
+        if self._caps.exceeded(self.spent + most):
+            return f"{self._message(self.spent + most)}{shown_most(most)}"
+        return await self._ledger.hold(most, patience_s)
+
+    def release(self, most: Spent) -> None:
+        """Return what :meth:`hold` set aside."""
+        self._ledger.release(most)
+
+    def overdrawn(self, most: Spent) -> bool:
+        """Return whether the caps no longer cover ``most``, which is set aside."""
+        return self._caps.exceeded(self.spent + most) or self._ledger.overdrawn
 
     def pay(self, spent: Spent) -> None:
         """Count ``spent``."""
@@ -339,12 +441,16 @@ class SeatBudget:
 class SpendLimit(Protocol):
     """Limits spending, and counts it."""
 
-    def refusal(self) -> str | None:
-        """See :meth:`SeatBudget.refusal`."""
+    async def hold(self, most: Spent, patience_s: float) -> str | None:
+        """See :meth:`SeatBudget.hold`."""
         ...
 
-    async def reserve(self) -> str | None:
-        """See :meth:`SeatBudget.reserve`; called after a refusal."""
+    def overdrawn(self, most: Spent) -> bool:
+        """See :meth:`SeatBudget.overdrawn`."""
+        ...
+
+    def release(self, most: Spent) -> None:
+        """See :meth:`SeatBudget.release`."""
         ...
 
     def pay(self, spent: Spent) -> None:

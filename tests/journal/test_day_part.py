@@ -168,9 +168,9 @@ def test_a_ledger_names_the_cap_and_says_when_to_come_back(clock: ManualClock, d
         other = shared_ledger(Caps(tokens=640, cost=5.0), Caps(), clock, database)
         assert ledger.known_refusal() is None and ledger.refusal() is not None, "nothing is reserved yet"
         purse = EpisodeBudget(ledger).for_seat("home", 1)
-        assert await purse.reserve() is None and purse.refusal() is None
+        assert await purse.hold(Spent(), 0.0) is None and purse.refusal() is None
         purse.pay(Spent(tokens=600, cost=0.5))
-        assert await purse.reserve() == "the episode's cap of 600 tokens is reached"
+        assert await purse.hold(Spent(), 0.0) == "the episode's cap of 600 tokens is reached"
         keeping_up = [asyncio.create_task(part.keep_up()) for part in ledger.parts]
         await asyncio.wait_for(database.told.wait(), 10)  # what was used beyond is told unasked
         assert database.taken["model tokens"] >= 600
@@ -184,7 +184,7 @@ def test_a_ledger_names_the_cap_and_says_when_to_come_back(clock: ManualClock, d
         database.away = True
         clock.advance(AGAIN_S)
         fresh = EpisodeBudget(shared_ledger(Caps(tokens=9), Caps(), clock, database)).for_seat("home", 1)
-        assert "cannot be checked now: the database is away" in (await fresh.reserve() or "")
+        assert "cannot be checked now: the database is away" in (await fresh.hold(Spent(1), 0.0) or "")
         assert "cannot be checked now: the database is away" in (await other.reserve() or "")
 
     asyncio.run(play())

@@ -276,7 +276,7 @@ def test_what_a_stream_had_said_is_voided_when_it_is_sent_again() -> None:
         return await finish(asyncio.create_task(task), clock)
 
     assert asyncio.run(run()).text == "hello"
-    assert heard == [("text", "hel"), ("restart", ""), ("text", "hel"), ("text", "lo")]
+    assert heard == [("text", "hel"), ("lost", ""), ("restart", ""), ("text", "hel"), ("text", "lo")]
 
 
 @pytest.mark.parametrize("ending", [b"data: [DONE]\n\n", b"", b"data: [DONE]"])

@@ -87,7 +87,7 @@ def test_a_cap_a_refusal_by_the_world_and_an_answer_too_late_are_remembered() ->
 
     client = ScriptedClient(said(PLAN), late, said(PLAN))
     policy = model_policy(client, Numbered(), style="json", clock=clock)
-    ledger = SpendLedger(Caps(), Caps(tokens=220), clock)
+    ledger = SpendLedger(Caps(), Caps(tokens=9_000), clock)
     sequence = [
         seen(1),
         seen(2),
@@ -98,7 +98,7 @@ def test_a_cap_a_refusal_by_the_world_and_an_answer_too_late_are_remembered() ->
     assert [(one.fallback_reason or "-").partition(":")[0] for one in decided] == [
         "-", "unusable", "-", "refused",
     ]  # fmt: skip
-    policy.spend_from(EpisodeBudget(ledger, {"home": Spent(tokens=220)}).for_seat("home", 1))
+    policy.spend_from(EpisodeBudget(ledger, {"home": Spent(tokens=9_000)}).for_seat("home", 1))
     sequence.append(seen(3))
     decided.append(made(policy, seen(3)))
     assert (decided[-1].fallback_reason or "").startswith("spent: ")

@@ -14,8 +14,10 @@ from spectator.llm.endpoints import Price
 from spectator.observations import Observation
 from spectator.policies.model import ModelPolicy
 from spectator.policies.policy import Decision, ScriptedPolicy
-from spectator.policies.spending import Caps, EpisodeBudget, SpendLedger, Spends, Spent
-from tests.fakes import ManualClock
+from spectator.policies.spending import Caps, EpisodeBudget, SeatBudget, SpendLedger, Spends, Spent
+from tests.fakes import ManualClock, until
+from tests.llm.test_client import FakeReply, FakeTransport
+from tests.llm.test_client import client as chat_client
 from tests.policies.seats import ScriptedClient, model_policy, observed, said
 
 LEGAL: list[Any] = [{"tool": "go", "arguments": {"type": "object", "properties": {}}}]
@@ -62,19 +64,134 @@ def decide(policy: ModelPolicy, times: int = 1) -> Decision:
 
 def test_a_policy_pays_and_stops_asking_at_the_cap_with_the_reason_named() -> None:
     clock = ManualClock()
-    ledger = SpendLedger(Caps(), Caps(tokens=220), clock)
-    client = ScriptedClient(said(GO))
-    policy = model_policy(client, Steady(), style="json", clock=clock, price_in=1.0, price_out=10.0)
+    ledger = SpendLedger(Caps(), Caps(tokens=2_600), clock)
+    client = ScriptedClient(said(GO, usage=Usage(400, 600)))
+    policy = model_policy(
+        client, Steady(), style="json", clock=clock, price_in=1.0, price_out=10.0, max_tokens=600
+    )
     assert isinstance(policy, Spends)
     budget = EpisodeBudget(ledger).for_seat("home", 1)
     policy.spend_from(budget)
     assert decide(policy, 2).source == "model"
-    assert budget.spent.tokens == 220 and budget.spent.cost == pytest.approx(2 * 200e-6)
+    assert budget.spent.tokens == 2_000 and budget.spent.cost == pytest.approx(2 * 6_400e-6)
     third = decide(policy)
     assert (third.source, third.parse) == ("fallback", None)
-    assert third.fallback_reason == "spent: the episode's cap of 220 tokens is reached"
+    reason = third.fallback_reason or ""
+    assert reason.startswith("spent: the episode's cap of 2,600 tokens is reached: a request may take up to ")
     assert (third.tokens_in, third.cost) == (None, None)
     assert len(client.requests) == 2
+
+
+class Slow(ScriptedClient):
+    """Says nothing for long, and then as the script says: it may be billed all the same."""
+
+    async def complete(self, request: ChatRequest, *, on_delta: Any = None, **more: Any) -> Any:
+        self.requests.append(request)
+        for kind, text in (("lost", ""), ("restart", "")) * 3:
+            on_delta(kind, text)
+        raise EndpointTimeout("no answer within 60 s")
+
+
+@pytest.mark.parametrize("cap", [Caps(tokens=5_000), Caps(cost=0.05)])
+@pytest.mark.parametrize("shared", [False, True], ids=["episode", "day"])
+@pytest.mark.parametrize("silent", [False, True], ids=["long answers", "silence"])
+def test_a_slow_reasoning_model_never_exceeds_a_cap(cap: Caps, shared: bool, silent: bool) -> None:
+    """Sixteen seats at once, each of whose requests takes the longest answer."""
+    clock = ManualClock()
+    ledger = SpendLedger(cap if shared else Caps(), Caps() if shared else cap, clock)
+    budgets = [EpisodeBudget(ledger).for_seat("home", 1) for _ in range(16 if shared else 1)]
+
+    async def play(budget: SeatBudget) -> set[str | None]:
+        client = Slow() if silent else ScriptedClient(said(GO, usage=Usage(100, 900)))
+        policy = model_policy(
+            client, Steady(), style="json", clock=clock, price_in=1.0, price_out=10.0, max_tokens=900
+        )
+        policy.spend_from(budget)
+        found = set()
+        for number in range(8):
+            found.add((await policy.decide(observed(LEGAL, ball=number), deadline=10)).failure_class)
+            assert not cap.exceeded(ledger.spent)
+        return found
+
+    async def run() -> list[set[str | None]]:
+        return await asyncio.gather(*map(play, budgets))
+
+    assert all("spent" in found for found in asyncio.run(run()))
+    assert ledger.spent.tokens > 900
+
+
+def test_a_request_waits_for_what_others_hold_and_do_not_use() -> None:
+    async def run() -> None:
+        ledger = SpendLedger(Caps(tokens=1_000), Caps(), ManualClock())
+        first, second = (EpisodeBudget(ledger).for_seat("home", 1) for _ in range(2))
+        assert await first.hold(Spent(tokens=700), 60.0) is None
+        waiting = asyncio.create_task(second.hold(Spent(tokens=700), 60.0))
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        first.release(Spent(tokens=700))
+        first.pay(Spent(tokens=300))
+        assert await waiting is None and ledger.known_refusal() is None
+        told = "the day's cap of 1,000 tokens is reached: a request may take up to 701 tokens"
+        second.release(Spent(tokens=700))
+        assert await first.hold(Spent(tokens=701), 60.0) == told == ledger.known_refusal()
+
+    asyncio.run(run())
+
+
+def test_a_second_request_of_a_decision_that_no_cap_covers_is_not_sent() -> None:
+    ledger = SpendLedger(Caps(), Caps(tokens=2_000), ManualClock())
+    client = ScriptedClient(said("I cannot say.", usage=Usage(400, 600)))
+    policy = model_policy(client, Steady(), style="json", max_tokens=1_000)
+    policy.spend_from(EpisodeBudget(ledger).for_seat("home", 1))
+    decision = decide(policy)
+    assert (decision.failure_class, len(client.requests)) == ("unparsable", 1)
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_every_attempt_that_may_be_billed_is_counted_and_marked(stream: bool) -> None:
+    """A timeout before any word, a counted failure, an answer that broke off, and an answer."""
+
+    class Retrying(ScriptedClient):
+        async def complete(self, request: ChatRequest, *, on_delta: Any = None, **more: Any) -> Any:
+            on_delta("lost", "")
+            on_delta("restart", "")
+            on_delta("lost", "70 7")
+            on_delta("restart", "")
+            on_delta("text", "x" * 300)
+            on_delta("restart", "")
+            return said(GO)
+
+    ledger = SpendLedger(Caps(), Caps(), ManualClock())
+    policy = model_policy(Retrying(), Steady(), style="json", stream=stream, price_in=1.0, max_tokens=500)
+    policy.spend_from(EpisodeBudget(ledger).for_seat("home", 1))
+    heard: list[str] = []
+    policy.stream_thoughts(lambda thought: heard.append(thought.kind))
+    decision = decide(policy)
+    assert decision.source == "model" and decision.tokens_estimated and decision.cost
+    assert decision.tokens_out == 500 + 7 + int(300 * 0.34) + 4 + 10
+    assert ledger.spent.tokens == (decision.tokens_in or 0) + decision.tokens_out
+    assert heard == (["restart", "restart", "text", "restart"] if stream else [])
+
+
+def test_a_decision_that_is_cancelled_is_counted() -> None:
+    async def run() -> SpendLedger:
+        ledger = SpendLedger(Caps(), Caps(), ManualClock())
+
+        async def hang() -> FakeReply:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+        transport = FakeTransport(hang)
+        chat = chat_client(transport, ManualClock())
+        policy = model_policy(chat, Steady(), style="json", max_tokens=500)  # type: ignore[arg-type]
+        policy.spend_from(EpisodeBudget(ledger).for_seat("home", 1))
+        deciding = asyncio.create_task(policy.decide(observed(LEGAL, ball=1), deadline=10))
+        await until(lambda: transport.inside == 1)
+        deciding.cancel()
+        await asyncio.gather(deciding, return_exceptions=True)
+        return ledger
+
+    assert asyncio.run(run()).spent.tokens > 500
 
 
 def test_what_nobody_counted_is_estimated_and_said_to_be() -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import socket
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
 from spectator.cli import main
+from spectator.policies.spending import UNCOVERED
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import FakeModelServer, Mode
@@ -26,6 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def describe(folder: Path, fake: FakeModelServer, **table: object) -> None:
     fields = {"base_url": fake.base_url, "api_key_env": "FAKE_KEY", "price_in": 2.0, "price_out": 8.0}
+    fields |= {"max_tokens": 16}
     write_captains(folder / "captains.toml", mine={**fields, **table})
 
 
@@ -33,7 +36,7 @@ def play(*arguments: str) -> Result:
     return CliRunner().invoke(main, ["play", "counting", "--captain", "llm:mine", "--seed", "4", *arguments])
 
 
-def decisions(played: Result) -> list[dict[str, object]]:
+def decisions(played: Result) -> list[dict[str, Any]]:
     events = [json.loads(line) for line in played.stdout.splitlines()]
     return [event["data"] for event in events if event["type"] == "decision.made"]
 
@@ -41,10 +44,14 @@ def decisions(played: Result) -> list[dict[str, object]]:
 @pytest.mark.parametrize(
     ("arguments", "variables", "reached"),
     [
-        (["--max-tokens", "900"], {}, "the episode's cap of 900 tokens is reached"),
-        (["--max-cost", "0.002"], {}, "the episode's cap of US$0.002 is reached"),
-        ([], {"SPECTATOR_MODEL_EPISODE_TOKENS": "900"}, "the episode's cap of 900 tokens is reached"),
-        ([], {"SPECTATOR_MODEL_DAY_TOKENS": "900"}, "the day's cap of 900 tokens is reached"),
+        (["--max-tokens", "900"], {}, f"the episode's cap of 900 tokens is reached{UNCOVERED}"),
+        (["--max-cost", "0.002"], {}, f"the episode's cap of US$0.002 is reached{UNCOVERED}"),
+        (
+            [],
+            {"SPECTATOR_MODEL_EPISODE_TOKENS": "900"},
+            f"the episode's cap of 900 tokens is reached{UNCOVERED}",
+        ),
+        ([], {"SPECTATOR_MODEL_DAY_TOKENS": "900"}, f"the day's cap of 900 tokens is reached{UNCOVERED}"),
         ([], {"SPECTATOR_MODEL_EPISODE_S": "0.001"}, "the episode's cap of 0.001 s of asking is reached"),
     ],
 )
@@ -76,11 +83,16 @@ def test_the_day_is_counted_over_the_episodes_of_the_journal(
     monkeypatch.setenv("SPECTATOR_MODEL_DAY_TOKENS", "900")
     with endpoint(counter) as fake:
         describe(folder, fake)
-        assert play("--data-dir", str(folder)).exit_code == 0
+        played = play("--data-dir", str(folder))
+        assert played.exit_code == 0
         asked = len(fake.received)
+        again = play("--data-dir", str(folder))
+        assert again.exit_code == 3 and len(fake.received) == asked, "the rest covers no request"
+        used = sum((one["tokens_in"] or 0) + (one["tokens_out"] or 0) for one in decisions(played))
+        monkeypatch.setenv("SPECTATOR_MODEL_DAY_TOKENS", str(used))
         refused = play("--data-dir", str(folder))
         assert refused.exit_code == 1 and refused.stdout == "" and len(fake.received) == asked
-    assert "no model can be asked today: the day's cap of 900 tokens is reached" in refused.stderr
+    assert f"no model can be asked today: the day's cap of {used} tokens is reached" in refused.stderr
     assert CliRunner().invoke(main, ["play", "counting", "--data-dir", str(folder)]).exit_code == 0
 
 

@@ -78,6 +78,11 @@ class DayShare:
         self._begin_day()
         return self._left <= 0 and self._again_at > -math.inf
 
+    def lacks(self, amount: float) -> bool:
+        """Return whether less than ``amount`` is left, here and, at the last attempt, in the database."""
+        self._begin_day()
+        return self._left < amount and self._again_at > -math.inf
+
     @property
     def overdrawn(self) -> bool:
         """Whether more was used than reserved."""

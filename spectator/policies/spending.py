@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
-from typing import Protocol, runtime_checkable
+from typing import Final, Protocol, runtime_checkable
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -17,6 +17,9 @@ from spectator.errors import JournalError
 from spectator.journal.day_share import PARTS, DayShare, ReservationStore
 
 logger = logging.getLogger(__name__)
+
+UNCOVERED: Final = ": the rest does not cover another request"
+"""End of the message that a cap is reached, if something is left of it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,12 +89,6 @@ class Caps:
         return None
 
 
-def shown_most(most: Spent) -> str:
-    """Return the end of a message that a cap does not cover a request of at most ``most``."""
-    cost = f" and US${most.cost:.4g}" if most.cost else ""
-    return f": a request may take up to {most.tokens:,} tokens{cost}"
-
-
 @dataclass(frozen=True, slots=True)
 class SharedCaps:
     """Reservations of several processes that share caps.
@@ -134,11 +131,7 @@ class _Limit:
         if self.shared is None:
             reached = self.caps.reached(spent)
             return None if reached is None else self._message.format(reached)
-        for what, part in self.parts.items():
-            if over(part):
-                reached = Caps(**{what: part.cap}).reached(Spent(**{what: part.cap}))  # type: ignore[arg-type]
-                return self._message.format(reached) + self.shared.by
-        return None
+        return self._of_part(lambda what, part: over(part))
 
     async def hold(self, most: Spent, spent: Spent) -> str | None:
         """Set ``most`` aside for a request; return why that is impossible, or ``None``.
@@ -146,17 +139,30 @@ class _Limit:
         Raises:
             JournalError: The shared caps cannot be read now.
         """
-        if self.shared is None:
-            then = spent + self._held + most
-            if self.caps.exceeded(then):
-                return self._message.format(self.caps.reached(then)) + shown_most(most)
-            self._held += most
-            return None
         for what, part in self.parts.items():
-            if not await part.need(getattr(most, what)):
-                shown = Caps(**{what: part.cap}).reached(Spent(**{what: part.cap}))  # type: ignore[arg-type]
-                return self._message.format(shown) + self.shared.by + shown_most(most)
+            await part.need(getattr(most, what))
+        if (uncovered := self.uncovered(most, spent + self._held)) is not None:
+            return uncovered
+        if self.shared is None:
+            self._held += most
         self.pay(most)
+        return None
+
+    def uncovered(self, most: Spent, spent: Spent) -> str | None:
+        """Return why a request of at most ``most`` is not covered, as far as known; ``None`` if it is."""
+        if self.shared is None:
+            if not self.caps.exceeded(spent + most):
+                return None
+            end = "" if self.caps.reached(spent) else UNCOVERED
+            return self._message.format(self.caps.reached(spent + most)) + end
+        return self._of_part(lambda what, part: part.lacks(getattr(most, what)), UNCOVERED)
+
+    def _of_part(self, over: Callable[[str, DayShare], bool], end: str = "") -> str | None:
+        """Return the message for the first shared part that is ``over``."""
+        for what, part in self.parts.items():
+            if over(what, part):
+                reached = Caps(**{what: part.cap}).reached(Spent(**{what: part.cap}))  # type: ignore[arg-type]
+                return self._message.format(reached) + ("" if self.shared is None else self.shared.by) + end
         return None
 
     def overdrawn(self, spent: Spent) -> bool:
@@ -223,6 +229,7 @@ class SpendLedger:
         self._day = clock.now().date()
         self._spent = Spent()
         self._unasked: str | None = None
+        self._rejected: Spent | None = None  # the smallest request that the caps did not cover
         self._holding = 0
         self._released = asyncio.Event()
 
@@ -278,11 +285,19 @@ class SpendLedger:
 
     def refusal(self) -> str | None:
         """Return why nothing may be spent before :meth:`reserve`, or ``None``."""
-        return self._reached(lambda part: not part.has())
+        return self._reached(lambda part: not part.has()) or self._uncovered()
 
     def known_refusal(self) -> str | None:
         """Return why nothing may be spent, as far as known without a new reservation."""
-        return self._unasked or self._reached(lambda part: part.used_up)
+        return self._unasked or self._reached(lambda part: part.used_up) or self._uncovered()
+
+    def _uncovered(self) -> str | None:
+        """Return why a request as small as the smallest rejected one would be rejected again."""
+        if self._rejected is None:
+            return None
+        return self._of_day.uncovered(self._rejected, self.spent) or self._of_whole.uncovered(
+            self._rejected, self.whole
+        )
 
     async def reserve(self) -> str | None:
         """Reserve something to spend; return why nothing may be spent, or ``None``."""
@@ -303,23 +318,26 @@ class SpendLedger:
             most: The most that the request may take.
             patience_s: Longest wait, seconds.
         """
-        self._unasked = await self._hold(most)
-        if self._unasked is not None and self._holding:
+        reached = await self._hold(most)
+        if reached is not None and self._holding:
             with suppress(TimeoutError):
                 async with asyncio.timeout(patience_s):
-                    while self._unasked is not None and self._holding:
+                    while reached is not None and self._holding:
                         self._released.clear()
                         await self._released.wait()
-                        self._unasked = await self._hold(most)
-        return self._unasked
+                        reached = await self._hold(most)
+        if reached is not None and (self._rejected is None or most.tokens < self._rejected.tokens):
+            self._rejected = most
+        return reached
 
     async def _hold(self, most: Spent) -> str | None:
+        self._unasked = None
         try:
             reached = await self._of_day.hold(most, self.spent)
             if reached is None and (reached := await self._of_whole.hold(most, self.whole)) is not None:
                 self._of_day.release(most)
         except JournalError as error:
-            reached = f"the shared cap cannot be checked now: {error}"
+            reached = self._unasked = f"the shared cap cannot be checked now: {error}"
         self._holding += reached is None
         return reached
 
@@ -421,7 +439,7 @@ class SeatBudget:
         if (refusal := self._message(self.spent)) is not None:
             return refusal
         if self._caps.exceeded(self.spent + most):
-            return f"{self._message(self.spent + most)}{shown_most(most)}"
+            return f"{self._message(self.spent + most)}{UNCOVERED}"
         return await self._ledger.hold(most, patience_s)
 
     def release(self, most: Spent) -> None:

@@ -192,6 +192,7 @@ def test_a_model_that_is_asked_otherwise_now_does_not_play_on_in_the_same_folder
         ([Mode.NO_QUOTA], "requires payment"),
         ([Mode.OK] * 6 + [Mode.UNKNOWN], "does not know this address or model"),
         ([Mode.GARBAGE], "contains no completion"),
+        ([Mode.ABORTED], "broke off its answer"),
         ([Mode.BUSY], "asks to wait, with so many episodes at once"),
     ],
 )
@@ -219,7 +220,8 @@ def test_an_endpoint_that_cannot_be_asked_is_told_at_once_and_the_same_command_p
     decided = asked["llm:home"]["decisions"] - sum(asked["llm:home"]["fallbacks"].values())
     assert 0 <= paid + answered - decided <= 1, "at most what was answered at the moment of the halt is lost"
     # The fifth in a row of one match is never made; of two matches at once the endpoint's rest comes first.
-    borne = {Mode.GARBAGE: {"model_infra": 4}, Mode.BUSY: {"rate_limited": 4}}.get(modes[0], {})
+    infra = {"model_infra": 4}
+    borne = {Mode.GARBAGE: infra, Mode.ABORTED: infra, Mode.BUSY: {"rate_limited": 4}}.get(modes[0], {})
     fallbacks = asked["llm:home"]["fallbacks"]
     assert fallbacks.keys() == borne.keys() and asked["llm:away"]["fallbacks"] == {}
     assert all(borne[kind] <= times <= 2 * borne[kind] for kind, times in fallbacks.items())

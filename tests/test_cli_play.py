@@ -16,6 +16,7 @@ from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import FakeModelServer, Mode
 
+TOKENS = f"the episode's cap of 900 tokens is reached{UNCOVERED}"
 CANARY = "sk-canary-2342-of-the-command-line"
 
 
@@ -44,14 +45,14 @@ def decisions(played: Result) -> list[dict[str, Any]]:
 @pytest.mark.parametrize(
     ("arguments", "variables", "reached"),
     [
-        (["--max-tokens", "900"], {}, f"the episode's cap of 900 tokens is reached{UNCOVERED}"),
+        (["--max-tokens", "900"], {}, TOKENS),
         (["--max-cost", "0.002"], {}, f"the episode's cap of US$0.002 is reached{UNCOVERED}"),
         (
             [],
             {"SPECTATOR_MODEL_EPISODE_TOKENS": "900"},
-            f"the episode's cap of 900 tokens is reached{UNCOVERED}",
+            TOKENS,
         ),
-        ([], {"SPECTATOR_MODEL_DAY_TOKENS": "900"}, f"the day's cap of 900 tokens is reached{UNCOVERED}"),
+        ([], {"SPECTATOR_MODEL_DAY_TOKENS": "900"}, TOKENS.replace("episode", "day")),
         ([], {"SPECTATOR_MODEL_EPISODE_S": "0.001"}, "the episode's cap of 0.001 s of asking is reached"),
     ],
 )

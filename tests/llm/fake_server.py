@@ -11,7 +11,7 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -42,6 +42,7 @@ class Mode(StrEnum):
     ECHO = "repeats the key"
     REDIRECT = "redirect"
     ERROR_IN_STREAM = "error inside a 200"
+    ABORTED = "finish_reason error"
 
 
 @dataclass(slots=True)
@@ -123,6 +124,8 @@ class FakeModelServer:
         match mode:
             case Mode.OK | Mode.SLOW | Mode.CUT | Mode.NEVER_ENDING:
                 await self._say(self.brain(request.body), mode, request, writer)
+            case Mode.ABORTED:
+                await self._say(replace(self.brain(request.body), finish="error"), mode, request, writer)
             case Mode.EMPTY:
                 await self._say(Said(), mode, request, writer)
             case Mode.REFUSAL:

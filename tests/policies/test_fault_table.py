@@ -53,6 +53,7 @@ TABLE: dict[Mode, Fate] = {
     Mode.NOT_HTTP: Fate("fallback", "unavailable: the endpoint does not speak HTTP", None, 5),
     Mode.GARBAGE: Fate("fallback", "malformed: the endpoint", None, 5),
     Mode.ERROR_IN_STREAM: Fate("fallback", "", None, 5),
+    Mode.ABORTED: Fate("fallback", "unavailable: the endpoint broke off its answer", None, 5),
     Mode.SILENT: Fate("fallback", "timeout: no answer within", None, 2 * TURNS),
     Mode.NEVER_ENDING: Fate("fallback", "timeout: no answer within", None, 2 * TURNS),
     Mode.EMPTY: Fate("fallback", "unusable: the answer is empty", "failed", 2 * TURNS),
@@ -77,6 +78,7 @@ CLASSES: dict[Mode, FailureClass] = {
     Mode.NOT_HTTP: "model_infra",
     Mode.GARBAGE: "model_infra",
     Mode.ERROR_IN_STREAM: "model_infra",
+    Mode.ABORTED: "model_infra",
     Mode.SILENT: "timeout",
     Mode.NEVER_ENDING: "timeout",
     Mode.EMPTY: "unparsable",
@@ -138,7 +140,16 @@ def test_the_match_goes_on(mode: Mode, stream: bool, caplog: pytest.LogCaptureFi
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 @pytest.mark.parametrize(
     "mode",
-    [Mode.BUSY, Mode.BUSY_FOR, Mode.BROKEN, Mode.CUT, Mode.GARBAGE, Mode.NOT_HTTP, Mode.ERROR_IN_STREAM],
+    [
+        Mode.BUSY,
+        Mode.BUSY_FOR,
+        Mode.BROKEN,
+        Mode.CUT,
+        Mode.GARBAGE,
+        Mode.NOT_HTTP,
+        Mode.ERROR_IN_STREAM,
+        Mode.ABORTED,
+    ],
 )
 def test_a_fault_that_passes_costs_no_decision(mode: Mode, stream: bool) -> None:
     played, _ = asyncio.run(play([mode, Mode.OK], stream=stream))

@@ -26,7 +26,8 @@
     │   │       ├── EndpointTimeout       it did not answer in time
     │   │       ├── EndpointBusy          it asks the client to wait
     │   │       ├── EndpointRefused       it rejects this request; a retry does not help
-    │   │       │   └── EndpointPrivate   its address is private, and only public ones are allowed
+    │   │       │   ├── EndpointPrivate   its address is private, and only public ones are allowed
+    │   │       │   └── EndpointOverflow  the prompt does not fit the model's context
     │   │       ├── EndpointMalformed     its answer is not a completion
     │   │       └── EndpointResting       it failed so often that requests to it are paused
     │   ├── EnvironmentFault              the environment failed
@@ -405,6 +406,13 @@ class EndpointPrivate(EndpointRefused):
 
     def __init__(self, detail: str = "") -> None:
         super().__init__("the endpoint's address is private; use a public https address", detail=detail)
+
+
+class EndpointOverflow(EndpointRefused):
+    """The prompt and the longest answer do not fit the model's context."""
+
+    kind = "overflow"
+    failure_class: FailureClass = "context_exceeded"
 
 
 class EndpointMalformed(EndpointError):

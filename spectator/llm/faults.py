@@ -16,6 +16,7 @@ from spectator.errors import (
     EndpointBusy,
     EndpointError,
     EndpointMalformed,
+    EndpointOverflow,
     EndpointRefused,
     EndpointResting,
     EndpointTimeout,
@@ -78,7 +79,7 @@ _USED_UP: Final = Fault(
 )
 _OVERFLOW: Final = Fault(
     "our limits", "ends", "context_exceeded",
-    "the prompt is too large for the endpoint; lower context_tokens or max_tokens", EndpointRefused,
+    "the prompt is too large for the endpoint; lower context_tokens or max_tokens", EndpointOverflow,
 )  # fmt: skip
 
 
@@ -154,6 +155,7 @@ FAULTS: Final = (
     Sign("code", ("context_length_exceeded", "string_above_max_length"), _OVERFLOW, "OpenAI, Azure, Groq"),
     Sign("code", ("exceed_context_size_error",), _OVERFLOW, "llama.cpp"),
     Sign("code", ("request_too_large",), _OVERFLOW, "Anthropic"),
+    Sign("code", ("overflow",), _OVERFLOW, "Spectator's record"),
     Sign(
         "code",
         ("insufficient_quota", "billing_hard_limit_reached", "billing_not_active", "insufficient_credits"),
@@ -230,7 +232,10 @@ def _by_word(kind: Kind) -> dict[str, Sign]:
     return {word: sign for sign in FAULTS if sign.kind == kind for word in sign.words}
 
 
-_FINISH, _CODES, _TYPES, _STATUSES = map(_by_word, ("finish reason", "code", "type", "status"))
+_FINISH: Final = _by_word("finish reason")
+_CODES: Final = _by_word("code")
+_TYPES: Final = _by_word("type")
+_STATUSES: Final = _by_word("status")
 _TEXTS: Final = [sign for sign in FAULTS if sign.kind == "text"]
 
 

@@ -20,6 +20,7 @@ from spectator.clock import Clock
 from spectator.errors import (
     EndpointBusy,
     EndpointError,
+    EndpointOverflow,
     EndpointRefused,
     EndpointResting,
 )
@@ -263,7 +264,7 @@ class CircuitBreaker:
         if not isinstance(error, EndpointError):
             self._probing = self._probing and not probe
         elif isinstance(error, EndpointRefused):
-            if error.status in PERMANENT_STATUSES:
+            if error.status in PERMANENT_STATUSES and not isinstance(error, EndpointOverflow):
                 self._rest(error, probe)
             else:
                 self._close()

@@ -187,6 +187,7 @@ def test_what_groq_failed_to_read_is_shown_to_the_model_and_not_played() -> None
 def test_a_prompt_beyond_the_models_context_is_the_fault_of_our_limits(said: dict[str, str]) -> None:
     decision, requests = decide(FakeReply(400, json.dumps({"error": said}).encode()))
     assert (decision.failure_class, requests) == ("context_exceeded", 1)
+    assert decision.exchanges[0]["failure"]["kind"] == "overflow", "so a replay fails in the same way"
     assert "lower context_tokens" in (decision.fallback_reason or "")
 
 

@@ -646,7 +646,8 @@ def test_a_verified_bundle_goes_on_a_board_beside_the_journal(bundle: Path, tmp_
     assert {one.name: one.anchor for one in kept.captains} == {
         "llm:fake": False, "heuristic": True, "random": True
     }  # fmt: skip
-    assert kept.captains[-1].rank is None and kept.captains[-1].models
+    (model,) = [one for one in kept.captains if one.models]
+    assert (model.name, model.rank is None) == ("llm:fake", model.share is None)
     assert digest[:12] in run("board", "list", "--data-dir", data)[1]
     (data / "board" / "torn.json").write_text("{")
     assert len(board.verified_results(data)) == 1

@@ -53,7 +53,8 @@ def test_the_better_captain_is_first_and_every_share_adds_up() -> None:
     found = results(schedule_of("anchor", "heuristic", "tactician"), "tactician", every=5)
     assert found.captains[0].name == "tactician"
     best = found.captains[0]
-    assert best.share.value == pytest.approx(0.9) and (best.rank_low, best.rank_high) == (1, 1)
+    assert best.share is not None and best.share.value == pytest.approx(0.9)
+    assert (best.rank_low, best.rank_high) == (1, 1)
     assert best.tally.matches == 80 and best.tally.wins + best.tally.losses == 80
     level = next(pair for pair in found.pairs if "tactician" not in (pair.first, pair.second))
     assert level.share is not None and level.share.value == 0.5
@@ -198,7 +199,8 @@ def test_matches_that_broke_down_take_their_pair_with_them_and_are_told() -> Non
     nothing = results_of(
         schedule, {match: figures(match, None, reason="timeout") for match in schedule.matches}
     )
-    assert nothing.pairs[0].share is None and nothing.captains[0].share.n == 0
+    share = nothing.captains[0].share
+    assert nothing.pairs[0].share is None and share is not None and share.n == 0
     assert "<svg" in report_page(nothing, COMMAND, plots_of(nothing))
 
 

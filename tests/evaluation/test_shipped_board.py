@@ -34,6 +34,7 @@ def test_it_is_small_and_shows_who_is_better() -> None:
     (result,) = shipped_results()
     assert result.shipped and result.matches >= 200
     best, *_, worst = [one for one in result.captains if one.rank is not None]
+    assert best.share is not None and worst.share is not None
     assert best.share.low > worst.share.high
     assert {"heuristic", "planner", "random"} < {one.name for one in result.captains}
 

@@ -78,7 +78,7 @@ def decide(reply: FakeReply, *, streamed: bool = False, **settings: Any) -> tupl
     return asyncio.run(run())
 
 
-def signs(*kinds: str) -> Any:
+def signs(*kinds: str) -> pytest.MarkDecorator:
     found = [(word, sign) for sign in FAULTS if sign.kind in kinds for word in sign.words]
     return pytest.mark.parametrize(("word", "sign"), found, ids=[word for word, _ in found])
 

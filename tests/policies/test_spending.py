@@ -106,7 +106,7 @@ def test_a_slow_reasoning_model_never_exceeds_a_cap(cap: Caps, shared: bool, sil
             client, Steady(), style="json", clock=clock, price_in=1.0, price_out=10.0, max_tokens=900
         )
         policy.spend_from(budget)
-        found = set()
+        found: set[str | None] = set()
         for number in range(8):
             found.add((await policy.decide(observed(LEGAL, ball=number), deadline=10)).failure_class)
             assert not cap.exceeded(ledger.spent)

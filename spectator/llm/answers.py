@@ -11,7 +11,7 @@ import math
 import re
 import sys
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from struct import error as StructError
 from struct import pack
 from typing import Any, Final, Literal

@@ -17,7 +17,7 @@ from spectator.clock import Clock
 from spectator.errors import FailureClass
 from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer, Conversation, FrozenMessage, FrozenPrefix, Message, Usage
-from spectator.llm.faults import MALFORMED_CALL
+from spectator.llm.faults import CUT_REASONS, MALFORMED_CALL
 from spectator.llm.tool_calls import (
     MAX_TEXT,
     CallRejected,
@@ -348,8 +348,8 @@ def read_calls(
         # A text may discuss several actions before it ends with one; tool calls are all meant.
         return [check_call(written[0] if answer.tool_calls else written[-1], legal)]
     except CallRejected as broken:
-        if answer.finish_reason == "length":
-            broken.failure_class = "truncated"
+        if answer.finish_reason in CUT_REASONS:
+            broken.failure_class = "truncated" if answer.finish_reason == "length" else "declined"
         raise
 
 

@@ -96,9 +96,11 @@ def judged(fault: Fault, decision: Decision, requests: int) -> None:
 @signs("finish reason")
 def test_a_finish_reason(word: str, sign: Sign, shout: bool, streamed: bool) -> None:
     reason = word.upper() if shout else word
-    reply = stream(delta(CUT), delta("", reason)) if streamed else whole(CUT, reason)
+    accepted = sign.fault.reaction == "accepted"
+    text = GO if accepted else CUT
+    reply = stream(delta(text), delta("", reason)) if streamed else whole(text, reason)
     decision, requests = decide(reply, streamed=streamed)
-    if sign.fault.reaction == "accepted":  # a whole answer in a slightly broken form is repaired
+    if accepted:
         assert (decision.source, decision.parse, requests) == ("model", "ok", 1)
         return
     judged(sign.fault, decision, requests)

@@ -13,6 +13,7 @@ from spectator.errors import (
     EndpointBusy,
     EndpointError,
     EndpointMalformed,
+    EndpointOverflow,
     EndpointRefused,
     EndpointUnavailable,
 )
@@ -315,7 +316,7 @@ def test_what_is_not_json_is_malformed(data: bytes) -> None:
         (403, b"", None, EndpointRefused, False),
         (404, b"", None, EndpointRefused, False),
         (408, b"", None, EndpointUnavailable, True),
-        (413, b"", None, EndpointRefused, False),
+        (413, b"", None, EndpointOverflow, False),
         (422, b"", None, EndpointRefused, False),
         (429, b"", None, EndpointBusy, True),
         (429, b'{"error": {"code": "insufficient_quota"}}', None, EndpointRefused, False),

@@ -2,7 +2,7 @@
 
 A case in ``stand_ins/PROVIDER.json`` has the responses to a captain's requests, in order and then from the
 start again, fields of the captain, and what must come of its first decisions. Responses are those of
-:mod:`spectator.llm.recorded_responses`; their bodies may also be given as a whole ``message``, as any ``json``,
+:mod:`spectator.llm.recorded_responses`; their bodies may also be a whole ``message``, any ``json``,
 or as the ``events`` of a stream, where chunks of chat completions need only ``delta`` and ``finish_reason``.
 """
 

@@ -9,7 +9,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-import xllamacpp
+import xllamacpp  # type: ignore[import-not-found]
 
 THREADS = 1
 CONTEXT_TOKENS = 8_192

@@ -1,6 +1,6 @@
 """Every provider's documented quirks, replayed to the real client over a real socket.
 
-A case in ``stand_ins/PROVIDER.json`` has the responses to a captain's requests, in order and then from the
+A case in ``quirks/PROVIDER.json`` has the responses to a captain's requests, in order and then from the
 start again, fields of the captain, and what must come of its first decisions. Responses are those of
 :mod:`spectator.llm.recorded_responses`; their bodies may also be a whole ``message``, any ``json``,
 or as the ``events`` of a stream, where chunks of chat completions need only ``delta`` and ``finish_reason``.
@@ -24,7 +24,7 @@ from spectator.llm.recorded_responses import RecordedResponse, ResponsePlayback
 from tests.episodes.harness import drive
 from tests.policies.seats import counting_led_by, endpoint_preset
 
-FOLDER = Path(__file__).with_name("stand_ins")
+FOLDER = Path(__file__).with_name("quirks")
 TOGETHER = 16
 """Cases that are played at once: most of them wait for a moment before they ask again."""
 
@@ -101,7 +101,7 @@ async def outcome(case: Case) -> Mapping[str, Any]:
 
 
 @cache
-def outcomes() -> Mapping[tuple[str, str], Mapping[str, Any] | Exception]:
+def outcomes() -> Mapping[tuple[str, str], Mapping[str, Any] | BaseException]:
     """What came of every case; they are played together."""
 
     async def run() -> list[Mapping[str, Any] | BaseException]:

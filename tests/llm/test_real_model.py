@@ -168,24 +168,7 @@ def captains(llama: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
     return path
 
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "reason": {"type": "string", "maxLength": 40},
-        "tool": {"const": "say"},
-        "arguments": {
-            "type": "object",
-            "properties": {"text": {"type": "string", "pattern": "^ACTION: [0-9]{1,2}$"}},
-            "required": ["text"],
-            "additionalProperties": False,
-        },
-    },
-    "required": ["reason", "tool", "arguments"],
-    "additionalProperties": False,
-}
-BOUND: Mapping[str, Any] = {
-    "extra": {"response_format": {"type": "json_schema", "json_schema": {"name": "action", "schema": SCHEMA}}}
-}
+BOUND: Mapping[str, Any] = {"constraint": "json_schema", "prompt": "short", "max_tokens": 200}
 
 
 def run(*arguments: str | Path) -> tuple[int, str, str]:
@@ -216,8 +199,20 @@ def played(world: str, *arguments: str) -> str:
     return events
 
 
-def test_a_count_is_decided_by_the_model_itself(captains: Path) -> None:
-    assert own(played("counting", "--option", "turns=4")) == (4, 4)
+@pytest.mark.parametrize(
+    ("world", "most_tokens"),
+    [
+        ("counting --option turns=3", 0),
+        ("cricket --option max_overs=1 --option decisions=over", 2_000),
+        ("collider", 1_500),
+    ],
+)
+def test_a_model_under_constraints_decides_itself_in_every_world(
+    captains: Path, world: str, most_tokens: int
+) -> None:
+    """Each of its answers is a legal action; the cap of tokens bounds how many are asked for."""
+    decided, asked = own(played(*world.split(), "--max-tokens", str(most_tokens)))
+    assert asked >= 2 and decided / asked >= 0.95
 
 
 def test_an_evaluation_is_published_and_verified_elsewhere_without_the_model(

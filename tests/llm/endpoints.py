@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,14 @@ def write_captains(path: Path, **captains: dict[str, Any]) -> Path:
     for name, table in captains.items():
         lines.append(f"[captains.{name}]")
         full = {"label": f"Model {name}", "model": f"{name}-1", "retries": 1, "timeout_s": 20, **table}
-        lines += [f"{key} = {json.dumps(value)}" for key, value in full.items()]
+        lines += [f"{key} = {_toml(value)}" for key, value in full.items()]
     path.write_text("\n".join(lines), encoding="utf-8")
     return path
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items()) + " }"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
+    return json.dumps(value)

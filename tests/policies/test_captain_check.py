@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,8 +17,9 @@ from click.testing import CliRunner
 from spectator.cli import main
 from spectator.clock import SystemClock
 from spectator.llm.endpoints import ApiKey
+from spectator.llm.recorded_responses import RecordingTransport, read_responses
 from spectator.llm.transport import HttpTransport
-from spectator.policies.captain_check import PROSE, WORD, CaptainCheck, CheckFinding, RecordingTransport
+from spectator.policies.captain_check import PROSE, WORD, CaptainCheck, CheckFinding
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.model_presets import captain_client
 from tests.llm.brains import Said
@@ -196,6 +198,61 @@ def test_the_command_says_all_of_it_and_its_exit_code(
     monkeypatch.delenv("FAKE_KEY")
     told = CliRunner().invoke(main, ["captain", "check", "llm:mine"])
     assert told.exit_code == 1 and "there is no key in the variable FAKE_KEY" in told.output
+
+
+def test_a_recorded_endpoint_passes_the_same_check_without_the_endpoint(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def repeats_the_key(body: Mapping[str, Any]) -> Said:
+        return replace(pupil(body), text=pupil(body).text + " sk-canary-4711-do-not-print")
+
+    check = ["captain", "check", "llm:mine"]
+    monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(tmp_path / "c.toml"))
+    monkeypatch.setenv("FAKE_KEY", "sk-canary-4711-do-not-print")
+    with endpoint(repeats_the_key) as fake:
+        table = {"base_url": fake.base_url, "api_key_env": "FAKE_KEY"}
+        write_captains(tmp_path / "c.toml", mine=table)
+        streamed = CliRunner().invoke(main, [*check, "--record", str(tmp_path / "streamed")])
+        assert streamed.exit_code == 0, streamed.output
+        fake.received.clear()
+        write_captains(tmp_path / "c.toml", mine={**table, "stream": False})
+        first = CliRunner().invoke(main, [*check, "--record", str(tmp_path / "lab")])
+    assert first.exit_code == 0, first.output
+    assert "4711" not in (tmp_path / "lab" / "responses.json").read_text()
+    assert all("data:" not in str(one.body) for one in read_responses(tmp_path / "streamed"))
+    recorded = read_responses(tmp_path / "lab")
+    assert len(recorded) == len(fake.received) and all(one.status == 200 for one in recorded)
+    monkeypatch.delenv("FAKE_KEY")
+    again = CliRunner().invoke(main, [*check, "--replay", str(tmp_path / "lab")])
+    assert again.exit_code == 0, again.output
+    assert _untimed(again.stdout) == _untimed(first.stdout)
+
+    write_captains(tmp_path / "c.toml", mine={**table, "stream": False, "temperature": 0.5})
+    other = CliRunner().invoke(main, [*check, "--replay", str(tmp_path / "lab")])
+    assert other.exit_code == 3 and "the most similar one differs in temperature" in other.output
+
+
+def _untimed(output: str) -> str:
+    return re.sub(r"(in|after) [0-9.e-]+ s", r"\1 T", output)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (None, "cannot be read: No such file or directory; record it first"),
+        ("[{", "is not a recording"),
+        ('[{"status": "fine"}]', "is not a recording: 0.status"),
+    ],
+)
+def test_a_folder_without_a_valid_recording_is_rejected(
+    tmp_path: Path, content: str | None, words: str
+) -> None:
+    if content is not None:
+        (tmp_path / "responses.json").write_text(content)
+    told = CliRunner().invoke(main, ["captain", "check", "llm:vllm", "--replay", str(tmp_path)])
+    assert told.exit_code == 1 and words in told.output
+    both = ["captain", "check", "llm:vllm", "--replay", str(tmp_path), "--record", str(tmp_path)]
+    assert CliRunner().invoke(main, both).exit_code == 2
 
 
 def test_the_limits_that_an_endpoint_states_are_told() -> None:

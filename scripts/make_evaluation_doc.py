@@ -134,13 +134,13 @@ def ranking(results: Results) -> Iterator[str]:
     yield "| captain | rating | won | W-L-T | rank, 95 % | best of all |"
     yield "|---|---|---|---|---|---|"
     for one in results.captains:
-        rating = one.rating
-        if rating is None:
+        rating, share = one.rating, one.share
+        if rating is None or share is None:
             continue
         yield (
             f"| {one.label} (`{one.name}`) "
             f"| {rating.value:+.0f} ({rating.low:+.0f} to {rating.high:+.0f}) "
-            f"| {percent(one.share.value)} ({percent(one.share.low)} to {percent(one.share.high)}) "
+            f"| {percent(share.value)} ({percent(share.low)} to {percent(share.high)}) "
             f"| {one.tally.wins}-{one.tally.losses}-{one.tally.ties} | {one.rank_low} to {one.rank_high} "
             f"| {percent(one.best)} |"
         )

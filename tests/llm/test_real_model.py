@@ -203,8 +203,8 @@ def played(world: str, *arguments: str) -> str:
     ("world", "most_tokens"),
     [
         ("counting --option turns=3", 0),
-        ("cricket --option max_overs=1 --option decisions=over", 2_000),
-        ("collider", 1_500),
+        ("cricket --option max_overs=1 --option decisions=over", 2_500),
+        ("collider", 2_500),
     ],
 )
 def test_a_model_under_constraints_decides_itself_in_every_world(

@@ -215,7 +215,7 @@ def test_a_cap_holds_over_workers_at_once_of_which_one_is_killed(url: str) -> No
     """What one that dies had reserved stays counted; the others stop at what is under way."""
     cap, at_once = 45_600, 3
     with endpoint(counter, [Mode.SLOW], pause_s=0.02) as fake:
-        begin(url, request(fake, episodes=150), whole=Caps(tokens=cap))
+        begin(url, request(fake, episodes=150, model={"max_tokens": 64}), whole=Caps(tokens=cap))
         workers = [worker(url, at_once) for _ in range(3)]
         until("some questions", lambda: billed(fake)[0] > cap / 4)
         workers[0].kill()

@@ -164,7 +164,8 @@ def test_what_a_fork_has_from_its_parent_is_paid_once(tmp_path: Path) -> None:
             assert paid["decisions"] == 6 and paid["tokens_in"] + paid["tokens_out"] == tokens_of(
                 [one for one in own if one["source"] == "model"]
             )
-            assert 2_000 < paid["tokens_in"] + paid["tokens_out"] <= 2_500, "a whole allowance of its own"
+            most = max(one["tokens_in"] + one["tokens_out"] for one in own if one["source"] == "model") + 100
+            assert 2_500 - most < paid["tokens_in"] + paid["tokens_out"] <= 2_500, "all that it may spend"
             spent = whole + paid["tokens_in"] + paid["tokens_out"]
             assert today(app) == spent
         with serve(settings) as app:

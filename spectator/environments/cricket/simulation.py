@@ -100,10 +100,10 @@ def open_match(
         model: The ball model; by default men's cricket at the tables' own scoring level.
         elects: What each side does if it wins the toss, ``bat`` or ``field``; the default captain decides for
             a side that is missing.
-        options: Options of ground, form, fatigue and squads; by default ordinary ones.
+        options: Options of ground, form, fatigue, squads and profile; by default ordinary ones.
     """
     circumstances = circumstances_of(seed, options or {})
-    teams = teams_in(seed, circumstances, overs)
+    teams = teams_in(seed, circumstances, overs, women=(options or {}).get("profile") == "women")
     rng = random.Random(derive_seed(seed, "balls"))
     captains: dict[Side, StyledCaptain] = {
         "home": StyledCaptain(STYLES[0], derive_seed(seed, "policy", "home")),

@@ -56,7 +56,7 @@ _RUNS_ON = 0.7
 """Share of the singles into a sector without anyone to stop them that run on to the rope."""
 _DOTS_RUN_ON = 0.25
 """The same of the balls that the usual field stops, which a sector without anyone lets through."""
-_NEIGHBOUR = 0.35
+_NEIGHBOUR = 0.3
 """How much of a sector a fielder in the next one covers, as a fielder of its own."""
 _STOPPED_PER_FOUR = ((1.0, 1.8), (0.9, 3.8), (0.4, 2.0))
 """Dots that a fielder stopped (half of all, an assumption) and singles, for each four, by phase."""
@@ -188,10 +188,13 @@ LOFT: Final = {
 _SHORT: Final = frozenset(("cut", "late cut", "pull", "hook", "upper cut"))
 _FULL: Final = frozenset(("drive", "straight drive", "flick", "loft straight", "loft cover", "slog", "scoop"))
 _SWEEPS: Final = frozenset(("sweep", "reverse sweep"))
+_INVENTIVE: Final = _SWEEPS | {"scoop", "upper cut", "late cut", "hook"}
 
 _SUITS: Final[Levers] = (0.88, 1.02, 1.02, 1.14, 1.12, 0.86, 1.0)
 _NEITHER: Final[Levers] = (1.0,) * 7
-_JARS: Final[Levers] = (1.25, 0.90, 0.90, 0.60, 0.60, 1.8, 1.0)
+_JARS: Final[Levers] = (1.10, 0.97, 0.97, 0.84, 0.88, 1.22, 1.0)
+_UNDOES: Final[Levers] = (1.25, 0.90, 0.90, 0.60, 0.60, 1.8, 1.0)
+"""An inventive stroke to a ball that does not suit it."""
 
 
 class PlannedDelivery(NamedTuple):
@@ -349,7 +352,7 @@ def gaps(shape: FieldShape, powerplay: bool) -> tuple[float, ...]:
 def suits_of(shot: str, kind: int) -> tuple[float, ...]:
     """Return whether a stroke suits (1) or does not suit (-1) each length of a kind."""
     found = [suitability(shot, kind, length) for length in range(len(LENGTHS))]
-    return tuple(1.0 if levers is _SUITS else -1.0 if levers is _JARS else 0.0 for levers in found)
+    return tuple(1.0 if levers is _SUITS else 0.0 if levers is _NEITHER else -1.0 for levers in found)
 
 
 def _executed(plan: DeliveryPlan, natural: Sequence[float]) -> list[float]:
@@ -410,10 +413,11 @@ def suitability(shot: str, kind: int, length: int) -> Levers:
         kind: Pace (0) or spin (1).
         length: Index in `LENGTHS`.
     """
+    jars = _UNDOES if shot in _INVENTIVE else _JARS
     if shot in _SHORT:
-        return _SUITS if length >= 4 else _JARS if length <= 2 else _NEITHER
+        return _SUITS if length >= 4 else jars if length <= 2 else _NEITHER
     if shot in _FULL:
-        return _SUITS if length in (0, 2) else _JARS if length >= 4 else _NEITHER
+        return _SUITS if length in (0, 2) else jars if length >= 4 else _NEITHER
     if shot in _SWEEPS:
-        return _JARS if kind == 0 or length >= 4 else _SUITS if length in (2, 3) else _NEITHER
+        return jars if kind == 0 or length >= 4 else _SUITS if length in (2, 3) else _NEITHER
     return _NEITHER

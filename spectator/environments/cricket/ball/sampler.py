@@ -67,7 +67,7 @@ from spectator.environments.cricket.ball.tables import (
 )
 from spectator.environments.cricket.laws import SUPER_OVER
 
-_LEEWAY: Final = 0.09
+_LEEWAY: Final = 0.15
 """Loss of a plan, in runs a ball, that is refunded: no table tells sensible plans apart so finely."""
 _MOST_MOVED: Final = 0.9
 """Largest part of a ball's boundaries, or dots, that a charge may move."""

@@ -155,7 +155,7 @@ def _bowl(sight: Sight) -> Sentence:
         yield from _why(perception.for_ball(sight, length.value, line.value))
     if not sight.view["free_hit"]:
         presets = [name.replace("_", " ") for name in legal_presets(sight.view["outside_limit"])]
-        named = [name for name in (*presets, *PACKED) if name != "standard"]
+        named = [name for name in presets if name != "standard"]
         field = yield WordChoice(
             "field",
             [Option(NOTHING, "standard"), *(Option(f"; {_field_words(name)}", name) for name in named)],

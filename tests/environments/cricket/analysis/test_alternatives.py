@@ -141,10 +141,10 @@ def test_weighing_changes_nothing_of_the_match() -> None:
 def test_what_a_call_gains_over_real_sides_is_what_the_record_says_it_was_worth() -> None:
     """The record holds what a ball's calls were worth against the usual ones, by fewer and other numbers."""
     given = {"max_overs": 3, "forecast_futures": 10_000}
-    asked = list(decisions("aggressive", 9, **given))
+    asked = list(decisions("aggressive", 10, **given))
     telling = [one for one in asked if one.phase == "bat" and abs(one.worth.get("batting", 0.0)) > 0.0015]
     differences = []
-    for one, told in weighed(asked, lambda it: it in telling, 9, **given):
+    for one, told in weighed(asked, lambda it: it in telling, 10, **given):
         usual = [call for call in told.best if call.words == "bat as real sides do"]
         if one.action["tool"] == "play_delivery" and usual:
             differences.append(-usual[0].gain - one.worth["batting"])

@@ -239,8 +239,12 @@ class DerivedStream(NumberedStream):
                 waited_s = await self._recorder.record(
                     events, patient=patient, last=steps[-1].ends, attachments=attachments_of(steps)
                 )
-            except EpisodeError:
+            except EpisodeError as error:
                 waiting.withdraw(withdrawing)
+                if waiting.steps and not waiting.recorded_seq and steps[0] in withdrawing:
+                    # without its beginning nothing of the episode may be recorded
+                    waiting.withdraw(waiting.steps)
+                    self._failure = error
                 raise
             waiting.note_recorded(steps, events[-1].seq)
             await self._publish(events)

@@ -298,6 +298,28 @@ def test_a_start_that_cannot_be_recorded_leaves_no_episode(turns: int) -> None:
     asyncio.run(scenario())
 
 
+def test_without_its_beginning_nothing_of_an_episode_is_recorded() -> None:
+    """A pause that waits behind a start that cannot be recorded fails as the start does."""
+
+    async def scenario() -> None:
+        journal: Any = RecordingJournal(fail_at=1, failure=JournalUnavailable("the disk is full"))
+        stream = stream_on(journal, "batched")
+        plan = plan_episode(EpisodeRequest("counting", view="derived"), draw_seed=lambda: 7)
+        begun = [(0, [core_fact(plan.started())])]
+        starting = asyncio.ensure_future(stream.emit_steps(begun, patient=False))
+        pausing = asyncio.ensure_future(
+            stream.emit(0, [core_fact(EpisodePaused(by="a test"))], patient=False)
+        )
+        for waiting in (starting, pausing):
+            with pytest.raises(JournalUnavailable):
+                await waiting
+        assert not journal.events
+        await stream.emit_steps(begun, patient=False)
+        assert [one.type for one in journal.events] == ["episode.started"]
+
+    asyncio.run(scenario())
+
+
 def test_steps_that_wait_are_numbered_anew_when_one_before_them_is_withdrawn() -> None:
     async def scenario() -> None:
         journal: Any = RecordingJournal(fail_at=2, failure=JournalUnavailable("the disk is full"))

@@ -117,15 +117,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         takeover = None
         if shared is not None and commands is not None:
             takeover = Takeover(shared, commands, journal, supervisor, clock)
-        recovery = Recovery(
-            journal, clock, supervisor, played_on=lambda episode: signals.wake(), shared=takeover
-        )
-        await recovery.find()
-
-        async def count_spending() -> None:
-            await ledger.begin_shared(await spent_on(journal, ledger.today))
-
-        readiness = Readiness(recovery, count_spending, clock)
+        readiness = await _readiness(journal, clock, supervisor, signals, ledger, takeover)
+        recovery = readiness.recovery
         if takeover is not None:
             start("heartbeats", takeover.send_heartbeats())
             start("takeover", takeover.play_on(recovery))
@@ -133,16 +126,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.push_async_callback(readiness.aclose)
 
         orders = OperatorOrders(settings.data_dir)
-        audience = Audience(
-            tasks=tasks,
-            clock=clock,
-            limits=AudienceLimits(
-                settings.max_viewers, settings.max_viewers_per_address, settings.viewer_backlog_bytes
-            ),
-            broadcaster=Broadcaster(choose_sends()),
-            observe=timings.publish.observe,
-            names=orders,
-        )
+        audience = _audience(settings, tasks, clock, timings, orders)
         stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
         guard = Guard(settings, clock)
         seat_keys = await _seat_keys(settings, commands)
@@ -206,11 +190,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             followed = FollowedEpisodes(journal, views, records, clock, tasks)
             stack.callback(followed.stop)
             others = RemoteEpisodes(
-                journal,
-                followed,
-                lambda episode_id: supervisor.live(episode_id) is not None,
-                signals.wake,
-                clock,
+                journal, followed, lambda one: supervisor.live(one) is not None, signals.wake, clock
             )
             open_notices(stack, settings, journal, supervisor, others, audience, clock, tasks)
         shown = WatchableEpisodes(
@@ -305,6 +285,39 @@ def read_cast(settings: Settings, clock: Clock) -> Cast:
     if (wrong := settings.cannot_bind(cast.unpriced)) is not None and wrong[1]:
         raise ConfigurationError(wrong[0])
     return cast
+
+
+async def _readiness(
+    journal: Journal,
+    clock: Clock,
+    supervisor: Supervisor,
+    signals: EpisodeSignals,
+    ledger: SpendLedger,
+    takeover: Takeover | None,
+) -> Readiness:
+    recovery = Recovery(journal, clock, supervisor, played_on=lambda episode: signals.wake(), shared=takeover)
+    await recovery.find()
+
+    async def count_spending() -> None:
+        await ledger.begin_shared(await spent_on(journal, ledger.today))
+
+    return Readiness(recovery, count_spending, clock)
+
+
+def _audience(
+    settings: Settings, tasks: asyncio.TaskGroup, clock: Clock, timings: Timings, orders: OperatorOrders
+) -> Audience:
+    limits = AudienceLimits(
+        settings.max_viewers, settings.max_viewers_per_address, settings.viewer_backlog_bytes
+    )
+    return Audience(
+        tasks=tasks,
+        clock=clock,
+        limits=limits,
+        broadcaster=Broadcaster(choose_sends()),
+        observe=timings.publish.observe,
+        names=orders,
+    )
 
 
 def _supervisor(

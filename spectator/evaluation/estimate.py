@@ -348,7 +348,7 @@ DIFFERENCE: Final = 0.05
 """Difference of a win share from one half that :func:`power_lines` speaks of."""
 
 POWER: Final = 0.8
-"""Probability with which it is to be found."""
+"""Probability of finding it."""
 
 
 def matches_needed(pairs: int, *, head_to_head: bool, difference: float = DIFFERENCE) -> int:

@@ -36,7 +36,7 @@ def is_step(row: Mapping[str, Any]) -> bool:
 
 
 def read_steps(source: Source) -> Entries:
-    """Yield the sessions of a file of steps, in whatever order their lines are."""
+    """Yield the sessions of a file of steps, in any order of their lines."""
     found: dict[tuple[str, str], dict[int, tuple[int, int]]] = {}
     for row in rows(source):
         if isinstance(row, SkippedEntry):

@@ -220,7 +220,7 @@ FAULTS: Final = (
     Sign("event", ("a whole answer without an action",), Fault("model", "asked again", "unparsable")),
     Sign("event", ("a kept connection closes before any byte of an answer",), _STALE),
     Sign("event", ("no connection", "the connection closes within an answer"), _lost(EndpointUnavailable)),
-    Sign("event", ("an answer that is no completion, or too long",), _lost(EndpointMalformed, "provider")),
+    Sign("event", ("an answer that is not a completion, or too long",), _lost(EndpointMalformed, "provider")),
     Sign("event", ("silence, or an endless answer",), _lost(EndpointTimeout)),
     Sign("event", ("the endpoint rests after failures",), _lost(EndpointResting, "provider", "ends")),
     Sign("event", ("a cap does not cover a further request",), Fault("budget", "ends", "spent")),

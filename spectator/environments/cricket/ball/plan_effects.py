@@ -1,7 +1,7 @@
 """The effects of planned deliveries, strokes and fields on the outcome of a ball.
 
 A plan changes only what happens: wickets against runs, one sector against another. A field saves fours,
-gives singles and takes catches, sector by sector; where it leaves nobody, balls run to the rope. The net
+gives singles and takes catches, sector by sector; where no fielder stands, balls run to the rope. The net
 value of a plan is set by its caller: `BallModel.weights` takes back, at the ball's own prices, what the plan
 would gain its side on average, and the match-ups add what it gains in this situation.
 """

@@ -37,8 +37,8 @@ from spectator.process_environment import read_caps, read_cast
 
 if TYPE_CHECKING:
     from spectator.catalog import LoadWorld
+    from spectator.evaluation.cross_table import Found
     from spectator.evaluation.evaluation_run import SharedRun
-    from spectator.evaluation.meetings import Found
     from spectator.evaluation.results import Results
     from spectator.evaluation.schedule import EvaluationRequest, Schedule
     from spectator.events import FailedDecisions
@@ -282,7 +282,7 @@ def _plan(
     keyless: bool,
 ) -> tuple[EvaluationRequest, Schedule]:
     """Plan the evaluation from the options, or from the finished evaluation to publish."""
-    from spectator.evaluation.asking import knowing_versions, with_every_version
+    from spectator.evaluation.prompt_versions import knowing_versions, with_every_version
     from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
 
     if captains is not None:

@@ -29,9 +29,9 @@ from spectator.errors import (
     JournalError,
     failure_of_end,
 )
+from spectator.evaluation.cross_table import looking_at
 from spectator.evaluation.figures import EVALUATION, FILE, EpisodeFigures, FigureStore
 from spectator.evaluation.match_player import MatchPlayer, measure, plays_anywhere
-from spectator.evaluation.meetings import looking_at
 from spectator.evaluation.schedule import JOURNAL, Schedule, ScheduledMatch, identity, keep_manifest
 from spectator.evaluation.sequential import StoppingRule, follow
 from spectator.journal.coordination import FleetRow, FleetRuns, rows

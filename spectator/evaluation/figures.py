@@ -27,7 +27,7 @@ from spectator.errors import (
     JournalError,
     typed_as,
 )
-from spectator.evaluation.asking import Counts, count_exchanges
+from spectator.evaluation.certificate import Counts, count_exchanges
 from spectator.events import Event, FailedDecisions, RecordedEvent
 from spectator.journal.contract import EpisodeLog
 
@@ -212,7 +212,7 @@ class SeatFigures:
         fingerprint: Of a model: a digest of how it was asked, of the prompt's edition, and of the models that
             answered, as they named themselves; empty for other captains.
         models: Those models.
-        replies: What was counted of its replies; see :class:`~spectator.evaluation.asking.Replies`.
+        replies: What was counted of its replies; see :class:`~spectator.evaluation.certificate.Replies`.
     """
 
     actor: str

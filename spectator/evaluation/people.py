@@ -9,8 +9,8 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from spectator.environments.contract import OUTCOME
+from spectator.evaluation.cross_table import Found
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures, recorded_figures
-from spectator.evaluation.meetings import Found
 from spectator.evaluation.results import RESAMPLING_SEED, Estimate
 from spectator.evaluation.schedule import Schedule
 from spectator.evaluation.statistics import mean_interval

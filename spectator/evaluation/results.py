@@ -15,7 +15,8 @@ from spectator.environments.contract import DECISION_VALUE, OUTCOME
 from spectator.environments.world import SEALED_BIT
 from spectator.errors import ConfigurationError, EndReason
 from spectator.evaluation import statistics
-from spectator.evaluation.asking import Replies
+from spectator.evaluation.certificate import Replies
+from spectator.evaluation.cross_table import CrossTable, Found, looking_at, outcome_of, tables_of
 from spectator.evaluation.figures import (
     MOST_LOST,
     EpisodeFigures,
@@ -24,7 +25,6 @@ from spectator.evaluation.figures import (
     measures_of,
 )
 from spectator.evaluation.intervals import Interval
-from spectator.evaluation.meetings import CrossTable, Found, looking_at, outcome_of, tables_of
 from spectator.evaluation.schedule import Schedule, ScheduledMatch
 from spectator.evaluation.sequential import StoppingRule, follow
 from spectator.events import FailedDecisions

@@ -35,6 +35,8 @@ from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 from tools.intervals import ever_missed
 
+pytestmark = pytest.mark.timeout(300)  # a whole evaluation is played for the tests of its bundle
+
 ALPHA = 0.1
 VALUES = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
 

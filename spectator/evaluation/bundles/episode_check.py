@@ -17,8 +17,8 @@ from spectator.episodes.replayer import Replay, ReplayDivergence, verify_attachm
 from spectator.episodes.steps import checked_decision
 from spectator.episodes.view import is_derived
 from spectator.errors import BundleError, typed_as
-from spectator.evaluation.asking import settings_differences
 from spectator.evaluation.bundles.bundle import BundledEpisode
+from spectator.evaluation.certificate import settings_differences
 from spectator.evaluation.figures import EpisodeFigures, Reading
 from spectator.events import Event, encode_json
 from spectator.journal.contract import Chain, Journal, RecordedCall

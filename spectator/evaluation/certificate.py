@@ -1,26 +1,20 @@
-"""How models are asked: their prompts, and the certificate of their settings and replies.
+"""The certificate of how models were asked: their settings, and what came back.
 
-The certificate is counted from the exchanges in an episode's events, which the digests of the recorded calls
+It is counted from the exchanges in an episode's events, which the digests of the recorded calls
 cover; so `spectator verify-bundle` counts it again.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from typing import Any, Final, get_args
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from pydantic import BaseModel, Field
 
-from spectator.catalog import LoadWorld
-from spectator.environments.world import World
-from spectator.errors import FieldError, InvalidRequest
 from spectator.llm.exchanges import SETTINGS
 from spectator.model_calls import ModelCall
 from spectator.policies.captains import ModelCaptain
-from spectator.policies.model_presets import ModelBuild
-from spectator.policies.policy import Preset
 
 Counts = Mapping[str, Mapping[str, int]]
 """By field of :class:`Replies`, how often each value occurred."""
@@ -118,88 +112,3 @@ def settings_differences(claimed: ModelCaptain, call: ModelCall) -> Iterator[str
         if call.about.get(name) != stated[name]:
             sent = call.about.get(name)
             yield f"asked.{name}: is claimed to be {stated[name]!r:.100}, but {sent!r:.100} was sent"
-
-
-PROMPT: Final = "prompt"
-"""Setting of a captain that chooses the version of its prompt."""
-
-WITH: Final = "@"
-"""Separates a captain from the version of its prompt: ``llm:mine@short``."""
-
-
-def versions_of(setting: str = PROMPT) -> tuple[str, ...]:
-    """Return the values that a setting of captains can have; empty if there is no choice.
-
-    >>> versions_of("style")
-    ('tools', 'json', 'xml')
-    """
-    field = ModelCaptain.model_fields.get(setting)
-    return () if field is None else tuple(one for one in get_args(field.annotation) if isinstance(one, str))
-
-
-def with_every_version(captains: Sequence[str], world: World, setting: str = PROMPT) -> tuple[str, ...]:
-    """Add to the captains each model with every other version of its prompt.
-
-    Args:
-        captains: Presets.
-        world: The world, with its models.
-        setting: The setting that is varied.
-
-    Raises:
-        InvalidRequest: There is only one version.
-    """
-    versions = versions_of(setting)
-    if len(versions) < 2:
-        raise InvalidRequest(
-            [FieldError("prompts", "this version of Spectator has only one prompt; omit it")]
-        )
-    found = []
-    for name in captains:
-        found.append(name)
-        preset = world.captains.get(name)
-        if preset is not None and isinstance(preset.build, ModelBuild) and WITH not in name:
-            own = getattr(preset.build.captain, setting)
-            found += [f"{name}{WITH}{one}" for one in versions if one != own]
-    return tuple(dict.fromkeys(found))
-
-
-def knowing_versions(load: LoadWorld, captains: Sequence[str], setting: str = PROMPT) -> LoadWorld:
-    """Return a loader of worlds that also have the captains named with a version, such as ``llm:mine@short``.
-
-    They share the limits of the captain that they are made from.
-
-    Args:
-        load: Loads a world.
-        captains: The captains' names.
-        setting: The setting that the version is of.
-    """
-    named = [(name, *name.split(WITH, 1)) for name in captains if WITH in name]
-
-    def versions(presets: Mapping[str, Preset]) -> dict[str, Preset]:
-        found = dict(presets)
-        for name, of, version in named:
-            preset = presets.get(of)
-            if (
-                preset is None
-                or not isinstance(preset.build, ModelBuild)
-                or version not in versions_of(setting)
-            ):
-                continue
-            label = f"{preset.label}, {setting} {version}"
-            captain = preset.build.captain.model_copy(update={setting: version, "label": label[:80]})
-            found[name] = replace(
-                preset,
-                name=name,
-                label=captain.label,
-                build=replace(preset.build, captain=captain),
-                fingerprint=captain.fingerprint,
-            )
-        return found
-
-    def with_versions(name: str) -> World:
-        world = load(name)
-        if not named:
-            return world
-        return replace(world, captains=versions(world.captains), opponents=versions(world.opponents))
-
-    return with_versions

@@ -2,7 +2,8 @@
 
 ``python -m tools.cricket_ladder`` plays every captain against the percentage captain, from both seats of
 every seed, and rates them by their share of wins (Elo: 400 times the decimal logarithm of the odds, 1,000 for
-the percentage captain).
+the percentage captain). ``--rewards`` also prints what each reward mode pays them for the same matches; it
+exits with 1 if a mode surely pays a captain more than another one that surely wins more.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from itertools import permutations
+from typing import Any, Final
 
 from spectator.environments.cricket import WORLD
+from spectator.environments.cricket.captaincy.planner import TOOLS, PlannerCaptain
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.oracle import OracleCaptain
 from spectator.environments.world import derive_seed
@@ -25,6 +28,10 @@ from tools.cricket_search import WinShare
 
 USUAL: Final = "heuristic"
 BASE_RATING: Final = 1000.0
+
+REWARDS: Final = ("result", "score", "decision_value")
+PARTIAL: Final = {"planner_steady": TOOLS - {"attack", "shot"}}
+"""Captains that leave part of the planner's decisions to the usual play, by name."""
 
 Chooser = Callable[[CricketEnvironment, Observation], Action]
 Build = Callable[[int], Chooser]
@@ -52,7 +59,9 @@ class Rated:
 
 
 def chooser(name: str, seed: int) -> Chooser:
-    """Return one of the world's captains as a function of world and observation."""
+    """Return one of the world's captains, or of `PARTIAL`, as a function of world and observation."""
+    if name in PARTIAL:
+        return scripted(PlannerCaptain(seed, PARTIAL[name]))
     policy = {**WORLD.captains, **WORLD.opponents}[name].build(seed)
     if isinstance(policy, OracleCaptain):
         oracle = policy
@@ -75,29 +84,75 @@ def scripted(policy: ScriptedPolicy) -> Chooser:
     return choose
 
 
-def share(build: Build, side: str, seed: int, overs: int) -> float:
-    """Play one match against the percentage captain; returns the share of ``side``."""
+def paid(build: Build, side: str, seed: int, options: Mapping[str, Any]) -> dict[str, float]:
+    """Play one match against the percentage captain.
+
+    Returns:
+        The reward of ``side`` by the option ``reward``, and for ``score`` also by ``result``.
+    """
     world = CricketEnvironment()
-    options = WORLD.options_type.model_validate({"max_overs": overs}).model_dump()
-    observation = world.reset(seed=seed, episode_id="ladder", options=options)
+    complete = WORLD.options_type.model_validate(options).model_dump()
+    observation = world.reset(seed=seed, episode_id="ladder", options=complete)
     mine, usual = build(derive_seed(seed, "mine")), chooser(USUAL, derive_seed(seed, "usual"))
-    winner: str | None = None
+    reward = observation.reward
     while not observation.done:
         chosen = (mine if observation.actor == side else usual)(world, observation)
         observation = world.step(chosen)
-        for fact in world.facts():
-            if fact.type == "cricket.match_ended":
-                winner = fact.data["winner"]
-    return 0.5 if winner is None else float(winner == side)
+        reward += observation.reward
+    parts, home = observation.metadata["rubric"], side == WORLD.actors[0]
+    assert WORLD.rival_reward is not None
+    rewards = {complete["reward"]: reward if home else WORLD.rival_reward(complete, parts)}
+    if complete["reward"] == "score":
+        rewards["result"] = parts["result"] if home else 1.0 - parts["result"]
+    return rewards
 
 
-def contest(name: str, build: Build, overs: int, pairs: int, seed: int) -> WinShare:
-    """Play a captain against the percentage captain, from both seats of every seed."""
-    shares = []
+def contest(
+    name: str, build: Build, overs: int, pairs: int, seed: int, reward: str = "score"
+) -> dict[str, WinShare]:
+    """Play a captain against the percentage captain, from both seats of every seed.
+
+    Args:
+        reward: The option of that name.
+
+    Returns:
+        The mean reward by mode (see :func:`paid`); by ``result`` it is the share of wins.
+    """
+    options = {"max_overs": overs, "reward": reward}
+    found: dict[str, list[float]] = {}
     for number in range(pairs):
         match_seed = derive_seed(seed, "ladder", number)
-        shares.append(sum(share(build, side, match_seed, overs) for side in WORLD.actors) / 2)
-    return WinShare.of(name, shares)
+        seats = [paid(build, side, match_seed, options) for side in WORLD.actors]
+        for mode in seats[0]:
+            found.setdefault(mode, []).append(sum(seat[mode] for seat in seats) / 2)
+    return {mode: WinShare.of(name, shares) for mode, shares in found.items()}
+
+
+def disordered(found: Mapping[str, Sequence[WinShare]]) -> list[str]:
+    """Return the pairs of captains that a mode surely orders against their share of wins, as sentences.
+
+    Args:
+        found: By reward mode, the same captains in the same order.
+    """
+    faults = []
+    for mode, scores in found.items():
+        for (better, wins), (worse, losses) in permutations(zip(scores, found["result"], strict=True), 2):
+            if _surely_above(wins, losses) and _surely_above(worse, better):
+                faults.append(f"{mode} pays {worse.name} more than {better.name}, who wins more")
+    return faults
+
+
+def _surely_above(one: WinShare, other: WinShare) -> bool:
+    return one.share - other.share > 1.96 * math.hypot(one.error, other.error)
+
+
+def rewards_table(found: Mapping[str, Sequence[WinShare]]) -> str:
+    """Return what each mode pays as a Markdown table, by share of wins."""
+    lines = [f"| captain | matches | {' | '.join(found)} |", "|---|---|" + "---|" * len(found)]
+    for one in sorted(zip(*found.values(), strict=True), key=lambda scores: -scores[0].share):
+        cells = " | ".join(f"{score.share:+.4f} ± {score.half:.4f}" for score in one)
+        lines.append(f"| {one[0].name} | {2 * one[0].pairs:,} | {cells} |")
+    return "\n".join(lines)
 
 
 def rated(score: WinShare) -> Rated:
@@ -124,16 +179,23 @@ def main(argv: list[str] | None = None) -> None:
         default="random,novice,blocker,match_ups,planner,oracle:40",
         help="names, each with an optional number of pairs, such as oracle:40",
     )
+    parser.add_argument("--rewards", action="store_true", help="also print what each reward mode pays")
     chosen = parser.parse_args(argv)
-    found = []
+    found: dict[str, list[WinShare]] = {mode: [] for mode in REWARDS}
     for asked in chosen.captains.split(","):
-        name, _, pairs = asked.partition(":")
-        played = contest(name, partial(chooser, name), chosen.overs, int(pairs or chosen.pairs), chosen.seed)
-        found.append(rated(played))
-        print(found[-1].row(), file=sys.stderr, flush=True)
+        name, _, given = asked.partition(":")
+        for mode in ("score", "decision_value") if chosen.rewards else ("score",):
+            pairs, build = int(given or chosen.pairs), partial(chooser, name)
+            for paid_by, score in contest(name, build, chosen.overs, pairs, chosen.seed, mode).items():
+                found[paid_by].append(score)
+        print(rated(found["result"][-1]).row(), file=sys.stderr, flush=True)
     print("| captain | rating | 95 % | wins | matches |\n|---|---|---|---|---|")
-    for one in sorted(found, key=lambda other: -other.rating[0]):
+    for one in sorted(map(rated, found["result"]), key=lambda other: -other.rating[0]):
         print(one.row())
+    if chosen.rewards:
+        print(f"\n{rewards_table(found)}")
+        if faults := disordered(found):
+            sys.exit("; ".join(faults))
 
 
 if __name__ == "__main__":

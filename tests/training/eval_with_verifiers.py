@@ -73,7 +73,7 @@ def test_the_command_and_the_table_of_the_page_play_matches(told: Any) -> None:
             assert (data["world"], data["seed"]) == ("cricket", 0)
             assert data["options"] == {"max_overs": 1, "decisions": "over"}
             assert one["ok"] and one["rewards"]["value"]["score"] == end["value"] > 0
-            assert one["metrics"]["tool_validity"] == end["rubric"]["tool_validity"]
+            assert one["metrics"]["clean_calls"] == end["rubric"]["clean_calls"]
             assert len(end["rewards"]) == len(end["values"]) <= 60
         # the same seed and the same answers are the same match
         assert len({json.dumps(one["info"]["spectator"]) for one in traces}) == 1

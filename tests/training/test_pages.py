@@ -51,7 +51,7 @@ def test_the_job_for_large_packages_names_files_alone() -> None:
     assert large == {Path(one).name for one in named} - {"test_*.py)"}
 
 
-@pytest.mark.parametrize(("page", "said"), [("gymnasium.md", "'tool_validity'"), ("trl.md", "'coherence'")])
+@pytest.mark.parametrize(("page", "said"), [("gymnasium.md", "'clean_calls'"), ("trl.md", "'plan_kept'")])
 def test_the_blocks_of_a_page_run(page: str, said: str) -> None:
     assert said in run(sys.executable, page)
 

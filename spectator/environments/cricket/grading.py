@@ -27,15 +27,13 @@ from spectator.observations import Profile
 Reward = Literal["score", "result", "decision_value"]
 """What an episode rewards: the score at its end, the result at its end, or each decision's value."""
 
-RESULT_SHARE: Final = 0.52
-"""Weight of a win: more than all other parts together, so that no loss scores above a win."""
+RESULT_SHARE: Final = 0.76
+"""Weight of a win in the score: more than the rest, so that no loss scores above a win."""
 
-QUALITY_SHARE: Final = 0.16
-COHERENCE_SHARE: Final = 0.20
-VALIDITY_SHARE: Final = 0.12
+QUALITY_SHARE: Final = 0.24
 
 CHARGED_SHARE: Final = 0.4
-"""Weight of a charged call relative to a refused one."""
+"""Weight of a charged call relative to a refused one, in the diagnostic ``clean_calls``."""
 
 FREE_PLAN_CHANGES: Final = 4
 
@@ -75,14 +73,17 @@ def expected_share(rating: float) -> float:
 def rubric(
     match: Match | None, captain: CaptainState, side: Side, rating: float = 0.0, reward: Reward = "score"
 ) -> dict[str, float]:
-    """Return the reward of ``side`` so far, its ``score``, and the parts of it, each in [0, 1].
+    """Return the reward of ``side`` so far, its ``score``, and what it is read from, each in [0, 1].
+
+    The score consists of ``result`` and ``quality``. ``plan_kept`` and ``clean_calls`` are diagnostics and
+    weigh nothing, so that a captain who adapts loses nothing by it.
 
     The environment computes it again only when the key in ``CricketEnvironment._graded`` changes; a new part
     that reads anything else must add that to the key.
 
     Until the match is decided, ``result`` is the chance to win by the resource table and ``quality`` includes
     the runs that an innings in progress is likely to add; the other two parts cover the balls so far.
-    ``tool_validity`` is 1 without refused and charged calls and falls with their number per over, without a
+    ``clean_calls`` is 1 without refused and charged calls and falls with their number per over, without a
     lower limit.
 
     Args:
@@ -97,15 +98,10 @@ def rubric(
     parts = {
         "result": _result(match, side, expected),
         "quality": _quality(match, side, expected),
-        "coherence": _coherence(captain, overs),
-        "tool_validity": 1.0 / (1.0 + wrong / overs),
+        "plan_kept": _plan_kept(captain, overs),
+        "clean_calls": 1.0 / (1.0 + wrong / overs),
     }
-    score = (
-        RESULT_SHARE * parts["result"]
-        + QUALITY_SHARE * parts["quality"]
-        + COHERENCE_SHARE * parts["coherence"]
-        + VALIDITY_SHARE * parts["tool_validity"]
-    )
+    score = RESULT_SHARE * parts["result"] + QUALITY_SHARE * parts["quality"]
     worth = parts["result"] if reward == "result" else min(1.0, score)
     return {**{name: round(value, 6) for name, value in parts.items()}, "score": round(worth, 6)}
 
@@ -136,24 +132,19 @@ def account_rubric(account: DecisionAccount, side: Side) -> dict[str, float]:
 def rival_reward(options: Mapping[str, Any], parts: Mapping[str, float]) -> float:
     """Return the away captain's reward for a match whose parts are graded for the home captain.
 
-    It is the value of its own decisions where these are rewarded, else the other half of the result and, for
-    ``score``, of the quality, by their weights. Coherence and validity are graded for the home captain only.
+    It is the value of its own decisions where these are rewarded, else what the home captain's reward leaves
+    of 1.
 
-    >>> rival_reward({"reward": "result"}, {"result": 1.0, "quality": 0.6})
+    >>> rival_reward({"reward": "result"}, {"result": 1.0, "score": 1.0})
     0.0
-    >>> rival_reward({"reward": "score"}, {"result": 0.0, "quality": 0.25})
-    0.941176
+    >>> rival_reward({"reward": "score"}, {"result": 0.0, "score": 0.06})
+    0.94
     >>> rival_reward({"reward": "decision_value"}, {"rival_value": -0.125})
     0.125
     """
-    reward = options.get("reward", "score")
-    if reward == "decision_value":
+    if options.get("reward", "score") == "decision_value":
         return 0.0 - parts["rival_value"]
-    if reward == "result":
-        return 1.0 - parts["result"]
-    shares = {"result": RESULT_SHARE, "quality": QUALITY_SHARE}
-    worth = sum(share * (1.0 - parts[name]) for name, share in shares.items())
-    return round(worth / sum(shares.values()), 6)
+    return round(1.0 - parts["score"], 6)
 
 
 def _result(match: Match | None, side: Side, expected: float) -> float:
@@ -213,7 +204,7 @@ def _deviations(innings: Innings) -> float:
     return ahead / (RUNS_SD_PER_ROOT_BALL * math.sqrt(balls))
 
 
-def _coherence(captain: CaptainState, overs: float) -> float:
+def _plan_kept(captain: CaptainState, overs: float) -> float:
     """Rate how close intents were to the plan in force at each over's start.
 
     Frequent changes of plan lower the rating.

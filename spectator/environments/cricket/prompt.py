@@ -11,12 +11,8 @@ from typing import Any, Final
 from spectator.environments.cricket.ball.situation import LENGTHS, LINES
 from spectator.environments.cricket.captaincy.arguments import TOOLS, argument_schema
 from spectator.environments.cricket.grading import (
-    CHARGED_SHARE,
-    COHERENCE_SHARE,
-    FREE_PLAN_CHANGES,
     QUALITY_SHARE,
     RESULT_SHARE,
-    VALIDITY_SHARE,
 )
 from spectator.environments.cricket.match.captain_state import CALLS_A_TURN, FREE_CALLS
 from spectator.environments.cricket.match.engine import DEATH_SHARE
@@ -40,10 +36,8 @@ many). A tie goes to a super over unless the match is played without.
 
 WHAT COUNTS. `reward` in the first message says what you are rewarded with.
 - score: {RESULT_SHARE} x result (win 1, tie 0.5, loss 0) + {QUALITY_SHARE} x quality (runs made and
-conceded against par for the resources) + {COHERENCE_SHARE} x coherence (per ball 1 - 2 |intent - plan in
-force when the over began|, divided by 1 + plan changes beyond {FREE_PLAN_CHANGES} an over; 0 without a
-plan, so declare one early) + {VALIDITY_SHARE} x validity (1 / (1 + refused calls an over + {CHARGED_SHARE}
-x charged calls an over)).
+conceded against par for the resources). Plans, changes of plan and refused calls are counted and weigh
+nothing.
 - result: the result alone. - decision_value: for each decision, your chance of winning over all outcomes of
 the ball less that of the usual decision; luck does not enter.
 
@@ -70,7 +64,7 @@ against spin, wearing harder (4 %).
 CALLS. One call goes on with the game in each situation: call_toss, select_batter, select_bowler,
 bowl_delivery, play_delivery, or orders for an over or session. set_strategy, set_bowling_strategy,
 set_field, plan_delivery, plan_shot, reflect_after_ball and analyze_situation: {FREE_CALLS} an over are
-free, more are charged; set_field and plan_shot once a ball; at most {CALLS_A_TURN} calls before one that
+free, more count as charged; set_field and plan_shot once a ball; at most {CALLS_A_TURN} calls before one that
 goes on. A strategy holds until changed. A plan declared before your first ball binds at once, later from
 the next over. analyze_situation gives par so far, runs ahead of par, the projected total, chances, and the
 overs that bowlers have left.

@@ -71,7 +71,7 @@ def test_the_reward_is_nought_until_the_last_step_and_then_the_rubrics_score() -
     told = play(5)
     assert {observation.reward for observation in told.observations[:-1]} == {0.0}
     rubric = told.last.metadata["rubric"]
-    assert {"result", "quality", "coherence", "tool_validity"} <= set(rubric)
+    assert {"result", "quality", "plan_kept", "clean_calls"} <= set(rubric)
     assert told.last.reward == rubric["score"] > 0.0
 
 

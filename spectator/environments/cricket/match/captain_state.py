@@ -53,7 +53,7 @@ class CaptainState:
         turn_tools: Once-a-ball tools already used for the next ball.
         refused_in_a_row: Refused calls since the last accepted one.
         charged: Overhead calls beyond the free ones.
-        closeness: Sum over balls of the intent's coherence with the plan, each 0 to 1; see :meth:`judge`.
+        closeness: Sum over balls of the intent's closeness to the plan, each 0 to 1; see :meth:`judge`.
         balls: Balls for which this captain had an intent.
         analysis: Answer of the analyst, until the next ball.
         orders: Orders in force until the next decision, if captains order an over or a session.

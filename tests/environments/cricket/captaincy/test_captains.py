@@ -53,7 +53,7 @@ def test_styles_differ_in_what_they_do() -> None:
 def test_the_tactician_plans_deliveries_within_the_free_calls() -> None:
     told = play(6, "tactician", "tactician", max_overs=5)
     assert any(ball["intents"]["length"] == "yorker" for ball in told.of("ball_bowled"))
-    assert told.last.metadata["rubric"]["tool_validity"] == 1.0
+    assert told.last.metadata["rubric"]["clean_calls"] == 1.0
 
 
 def test_the_usual_bowlers_are_those_of_real_sides() -> None:

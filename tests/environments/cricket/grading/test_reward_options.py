@@ -112,7 +112,7 @@ def levels(plan: float, aggression: float, shot: str | None) -> float:
             return {"tool": "plan_shot", "arguments": {"shot": shot}}
         return {"tool": tools[0]} if tools[0] == "play_delivery" else usual.choose(seen).action
 
-    return float(play(2, choose, max_overs=5).last.metadata["rubric"]["coherence"])
+    return float(play(2, choose, max_overs=5).last.metadata["rubric"]["plan_kept"])
 
 
 def test_a_slog_is_not_coherent_with_a_plan_to_block() -> None:
@@ -204,7 +204,7 @@ def test_a_single_agent_that_sends_nonsense_is_cut_short() -> None:
 
 def test_validity_falls_with_every_refusal_and_never_runs_out() -> None:
     environment, _ = begin(1)
-    found = [environment.step(NONSENSE).metadata["rubric"]["tool_validity"] for _ in range(60)]
+    found = [environment.step(NONSENSE).metadata["rubric"]["clean_calls"] for _ in range(60)]
     assert all(later < earlier for earlier, later in pairwise(found)) and found[-1] > 0.0
 
 

@@ -8,17 +8,18 @@ from typing import Literal
 import numpy as np
 
 from spectator.environments.collider.analysis.calibration import calibrate
+from spectator.environments.collider.analysis.counting import template_fit
 from spectator.environments.collider.analysis.open_data import (
     PDG,
     dimuon_spectrum,
     four_lepton_events,
+    four_lepton_templates,
 )
 from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonance, fit_resonances
+from spectator.environments.collider.analysis.resonance_search import find_resonances
 from spectator.environments.collider.physics import energy_gain
-from tools.collider_validation.counting import four_lepton_templates, template_fit
 from tools.collider_validation.drawing import Chart, Layer
 from tools.collider_validation.rows import ValidationRow, near
-from tools.collider_validation.search import find_resonances
 
 EDGES, COUNTS = dimuon_spectrum()
 PEAKS = (

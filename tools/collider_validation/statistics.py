@@ -9,15 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectator.environments.collider.analysis.checks import Floats
-from spectator.environments.collider.analysis.mass_scan import global_significance
-from spectator.environments.collider.analysis.resonance import fit_resonance
-from spectator.environments.collider.analysis.shapes import gauss_bins, p_of_z, z_of_p
-from spectator.environments.collider.analysis.significance import profile_significance, upper_limit
-from tools.collider_validation.counting import (
+from spectator.environments.collider.analysis.counting import (
     counting_significance,
     discovery_significance,
     expected_significance,
 )
+from spectator.environments.collider.analysis.mass_scan import global_significance
+from spectator.environments.collider.analysis.resonance import fit_resonance
+from spectator.environments.collider.analysis.shapes import gauss_bins, p_of_z, z_of_p
+from spectator.environments.collider.analysis.significance import profile_significance, upper_limit
 from tools.collider_validation.drawing import Chart, Layer
 from tools.collider_validation.rows import ValidationRow, near
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -18,9 +19,7 @@ from typing import Final
 
 import numpy as np
 
-from spectator.environments.collider.analysis.checks import (
-    Floats,
-)
+from spectator.environments.collider.analysis.checks import Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +76,34 @@ def four_lepton_events() -> Mapping[str, Floats]:
         for name in rows[0]
         if name not in ("channel", "run", "event")
     }
+
+
+@dataclass(frozen=True, slots=True)
+class FourLeptonTemplates:
+    """Expected four-lepton events, and the observed ones in the same bins.
+
+    Args:
+        edges_gev: Bin edges, 70 to 181 GeV, every 3 GeV.
+        backgrounds: Expected events by process: ``zz``, ``dy`` and ``ttbar``.
+        higgs125: Expected events of a Higgs boson of 125 GeV.
+        luminosity_fb: Integrated luminosity in fb^-1 by energy.
+    """
+
+    edges_gev: Floats
+    backgrounds: Mapping[str, Floats]
+    higgs125: Floats
+    luminosity_fb: Mapping[str, float]
+
+
+def four_lepton_templates() -> FourLeptonTemplates:
+    """Return the simulated expectation for the four-lepton spectrum."""
+    loaded = json.loads((_DATA / "four_lepton_templates.json").read_text(encoding="utf-8"))
+    return FourLeptonTemplates(
+        np.array(loaded["edges_gev"]),
+        {name: np.array(loaded[name]) for name in ("zz", "dy", "ttbar")},
+        np.array(loaded["higgs125"]),
+        loaded["lumi_fb"],
+    )
 
 
 @cache

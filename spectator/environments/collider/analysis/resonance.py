@@ -121,6 +121,10 @@ SHAPE_ERROR: Final = 2e-4
 """Relative error of a mass from a shape that does not describe the data. With millions of events the
 statistical error is meaningless: the shipped J/psi and Z move by 1e-4 to 5e-4 between shapes and windows."""
 
+EDGE_WIDTHS: Final = 2.0
+"""Least distance of a resonance from the ends of its window, in its widths: without a background on both
+sides a peak cannot be told from a slope."""
+
 
 @dataclass(frozen=True, slots=True)
 class ResonanceFit:
@@ -168,13 +172,20 @@ class ResonanceFit:
     bins: tuple[int, int]
 
     @property
+    def at_edge(self) -> bool:
+        """Whether it stands within `EDGE_WIDTHS` of its widths of an end of the window, or outside."""
+        low, high = self.window_gev
+        return min(self.mass_gev - low, high - self.mass_gev) < EDGE_WIDTHS * self.width_gev
+
+    @property
     def background_like(self) -> bool:
         """Whether a bend of the background explains it: the local background shape test.
 
-        So it is where the width is as large as the window allows, or where a smooth background alone takes
-        more than half of the significance, of which ten standard deviations are asked for at most.
+        So it is at an end of the window, where the width is as large as the window allows, and where a smooth
+        background alone takes more than half of the significance, of which ten standard deviations are asked
+        for at most.
         """
-        return self.width_at_limit or self.z_over_smooth < 0.5 * min(self.z_local, 10.0)
+        return self.at_edge or self.width_at_limit or self.z_over_smooth < 0.5 * min(self.z_local, 10.0)
 
 
 def fit_resonance(

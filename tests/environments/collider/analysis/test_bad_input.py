@@ -8,10 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectator.environments.collider.analysis import calibration, mass_scan, resonance, shapes, significance
+from spectator.environments.collider.analysis import (
+    calibration,
+    counting,
+    mass_scan,
+    resonance,
+    resonance_search,
+    shapes,
+    significance,
+)
 from spectator.environments.collider.analysis.checks import InvalidAnalysis
 from spectator.errors import InvalidRequest
-from tools.collider_validation import counting, search
 
 EDGES = np.linspace(100.0, 160.0, 61)
 COUNTS = np.full(60, 100.0)
@@ -42,7 +49,7 @@ SPECTRA: dict[str, tuple[Any, Any, str, str]] = {
 CALLS: dict[str, Callable[[Any, Any], object]] = {
     "fit_resonance": resonance.fit_resonance,
     "fit_resonances": resonance.fit_resonances,
-    "find_resonances": search.find_resonances,
+    "find_resonances": resonance_search.find_resonances,
     "fit_background": shapes.fit_background,
     "scan": lambda e, n: mass_scan.scan(e, n, 1.6),
     "global_significance": lambda e, n: mass_scan.global_significance(e, n, 4.0, 1.6),

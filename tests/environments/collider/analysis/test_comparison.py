@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from spectator.environments.collider.analysis.checks import InvalidAnalysis
+from spectator.environments.collider.analysis.counting import expected_significance, template_fit
 from spectator.environments.collider.analysis.significance import spurious_signal
-from tools.collider_validation.counting import expected_significance, template_fit
 
 
 def test_a_wrong_background_makes_up_a_signal_and_it_is_reported() -> None:

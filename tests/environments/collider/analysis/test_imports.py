@@ -3,6 +3,10 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
+from spectator.environments.collider import analysis
+
 
 def test_importing_the_analysis_brings_none_of_the_heavy_packages() -> None:
     code = (
@@ -12,3 +16,9 @@ def test_importing_the_analysis_brings_none_of_the_heavy_packages() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout == "[]\n"
+
+
+def test_every_public_name_is_there() -> None:
+    assert all(getattr(analysis, name) is not None for name in analysis.__all__)
+    with pytest.raises(AttributeError, match="no attribute 'nothing'"):
+        _ = analysis.nothing

@@ -9,15 +9,17 @@ import pytest
 
 from spectator.environments.collider.analysis.calibration import CANDLES, calibrate
 from spectator.environments.collider.analysis.checks import Floats
+from spectator.environments.collider.analysis.counting import template_fit
+from spectator.environments.collider.analysis.kinematics import bin_masses
 from spectator.environments.collider.analysis.mass_scan import scan
 from spectator.environments.collider.analysis.open_data import (
     PDG,
     dimuon_spectrum,
     four_lepton_events,
+    four_lepton_templates,
 )
 from spectator.environments.collider.analysis.resonance import fit_resonance, fit_resonances
-from tools.collider_validation.counting import four_lepton_templates, template_fit
-from tools.collider_validation.search import find_resonances
+from spectator.environments.collider.analysis.resonance_search import find_resonances
 
 EDGES, COUNTS = dimuon_spectrum()
 
@@ -26,10 +28,6 @@ def dimuon_events(window: str) -> dict[str, Floats]:
     """Return muon pairs of 2010 and 2011 in a mass window, of equal and opposite charge (data/README.md)."""
     loaded = np.load(Path(__file__).with_name("dimuon_events.npz"))
     return {name: loaded[f"{window}__{name}"].astype(np.float64) for name in ("q1", "q2", "mass")}
-
-
-def bin_masses(masses: Floats, edges: Floats) -> Floats:
-    return np.histogram(masses, edges)[0].astype(np.float64)
 
 
 @pytest.mark.parametrize(
@@ -105,6 +103,20 @@ def test_a_window_that_begins_or_ends_in_a_peak_reports_none_there(window: tuple
         assert window[0] + 2 * fit.width_gev < fit.mass_gev < window[1] - 2 * fit.width_gev
         nearest = min(PDG.values(), key=lambda known: abs(known.mass_gev - fit.mass_gev))
         assert fit.mass_gev == pytest.approx(nearest.mass_gev, rel=5e-3)
+
+
+@pytest.mark.parametrize("window", [(100, 200), (91, 150), (10.7, 60), (12, 60), (20, 80), (3.2, 9.0)])
+def test_a_fit_at_an_end_of_its_window_is_background(window: tuple[float, float]) -> None:
+    fit = fit_resonance(EDGES, COUNTS, window)
+    assert fit.at_edge and fit.background_like
+
+
+@pytest.mark.parametrize("half", [0, 1])
+def test_either_half_of_the_events_holds_the_same_resonances(half: int) -> None:
+    first = np.random.default_rng(5).binomial(COUNTS.astype(np.int64), 0.5)
+    found = find_resonances(EDGES, first if half == 0 else COUNTS - first, (1.1, 200.0))
+    names = ("jpsi", "psi2s", "upsilon1s", "upsilon2s", "upsilon3s", "z")
+    assert [fit.mass_gev for fit in found] == pytest.approx([PDG[name].mass_gev for name in names], rel=5e-3)
 
 
 def test_a_scan_over_the_shoulder_says_that_its_background_fails() -> None:

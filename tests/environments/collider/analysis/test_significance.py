@@ -5,15 +5,15 @@ import math
 import numpy as np
 import pytest
 
-from spectator.environments.collider.analysis.mass_scan import scan
-from spectator.environments.collider.analysis.shapes import p_of_z, z_of_p
-from spectator.environments.collider.analysis.significance import profile_significance
-from tests.environments.collider.analysis.toys import Toy
-from tools.collider_validation.counting import (
+from spectator.environments.collider.analysis.counting import (
     counting_significance,
     discovery_significance,
     expected_significance,
 )
+from spectator.environments.collider.analysis.mass_scan import scan
+from spectator.environments.collider.analysis.shapes import p_of_z, z_of_p
+from spectator.environments.collider.analysis.significance import profile_significance
+from tests.environments.collider.analysis.toys import Toy
 
 
 @pytest.mark.parametrize(("error", "expected"), [(0, 4.652), (5, 4.099), (10, 3.173), (20, 1.968)])

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectator.environments.collider import analysis
 from spectator.environments.collider.analysis.checks import Floats, checked_array, checked_number, invalid
 from spectator.environments.collider.analysis.likelihood import YieldProblem
 from spectator.environments.collider.analysis.shapes import z_of_p
 
-_DATA: Final = Path(analysis.__file__).parent.parent / "data"
-
 EXACT_BELOW: Final = 1e6
 """Known backgrounds below this are tested by exact Poisson sums: asymptotic formulas are off by 0.2 to 0.3
 sigma if two events are expected."""
-
 
 _SMALLEST: Final = 1e-290
 """Chances below this are numerically 0; the asymptotic formula is used instead."""
@@ -204,31 +198,3 @@ def expected_significance(signal: ArrayLike, background: ArrayLike, background_e
             "background", f"must have one value for each bin of signal: {len(total)}, not {len(smooth)}"
         )
     return template_fit(total + smooth, total, smooth, background_error).z_expected
-
-
-@dataclass(frozen=True, slots=True)
-class FourLeptonTemplates:
-    """Expected four-lepton events, and the observed ones in the same bins.
-
-    Args:
-        edges_gev: Bin edges, 70 to 181 GeV, every 3 GeV.
-        backgrounds: Expected events by process: ``zz``, ``dy`` and ``ttbar``.
-        higgs125: Expected events of a Higgs boson of 125 GeV.
-        luminosity_fb: Integrated luminosity in fb^-1 by energy.
-    """
-
-    edges_gev: Floats
-    backgrounds: Mapping[str, Floats]
-    higgs125: Floats
-    luminosity_fb: Mapping[str, float]
-
-
-def four_lepton_templates() -> FourLeptonTemplates:
-    """Return the simulated expectation for the four-lepton spectrum."""
-    loaded = json.loads((_DATA / "four_lepton_templates.json").read_text(encoding="utf-8"))
-    return FourLeptonTemplates(
-        np.array(loaded["edges_gev"]),
-        {name: np.array(loaded[name]) for name in ("zz", "dy", "ttbar")},
-        np.array(loaded["higgs125"]),
-        loaded["lumi_fb"],
-    )

@@ -22,7 +22,7 @@ from spectator.environments.collider.analysis.checks import (
     checked_window,
 )
 from spectator.environments.collider.analysis.peaks import NOTHING
-from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonances
+from spectator.environments.collider.analysis.resonance import EDGE_WIDTHS, ResonanceFit, fit_resonances
 from spectator.environments.collider.analysis.shapes import (
     design,
     gauss_templates,
@@ -34,27 +34,15 @@ from spectator.environments.collider.analysis.shapes import (
 DIMUON_RESOLUTION: Final = 0.015
 """sigma / m of dimuon peaks, roughly: 0.8 % at J/psi to 1.5 % at Z in the shipped data."""
 
-
 BACKGROUND_ERROR: Final = 0.03
 """Relative systematic error of a local background below a peak: with millions of events a flaw of one per
 cent must not look like a particle."""
 
-
 NARROW: Final = (0.3, 3.0)
 """Range of widths of a resonance, in units of the resolution; natural widths make them larger."""
 
-
-EDGE_WIDTHS: Final = 2.5
-"""Least distance of a resonance from the ends of the window, in its widths: without a background on both
-sides a peak cannot be told from a slope."""
-
-
 _REACH: Final = 9.0
-
-
 _FIT_REACH: Final = 7.0
-
-
 _FEWEST_BINS: Final = 12
 
 

@@ -121,6 +121,10 @@ SHAPE_ERROR: Final = 2e-4
 """Relative error of a mass from a shape that does not describe the data. With millions of events the
 statistical error is meaningless: the shipped J/psi and Z move by 1e-4 to 5e-4 between shapes and windows."""
 
+WIDEST: Final = 0.12
+"""Largest relative width of a peak of unknown width: an assumption. Pairs of jets, the widest peaks in common
+use, have about 0.1; the trigger's shoulder in the shipped spectrum has 0.14."""
+
 EDGE_WIDTHS: Final = 2.0
 """Least distance of a resonance from the ends of its window, in its widths: without a background on both
 sides a peak cannot be told from a slope."""
@@ -142,7 +146,8 @@ class ResonanceFit:
         width_error_gev: Standard error of the width; 0 if it was given.
         p_value: Chance of a chi-square this large.
         window_gev: Edges of the bins that were used.
-        width_at_limit: Whether the width is about as large as the window allows.
+        width_at_limit: Whether the width is about as large as the window allows, or `WIDEST` of the mass,
+            and was not given.
         z_over_smooth: Significance of this description over the best smooth background alone, up to a
             quartic, however much that bends. It is large for a narrow peak, small for a shoulder or a
             turn-on.
@@ -295,7 +300,7 @@ def _report(task: FitTask, best: Trial, chosen: slice, main: int) -> ResonanceFi
     poor = math.sqrt(best.chi2 / best.ndf) if best.ndf and best.p_value < POOR else 1.0
     poor = max(poor, 1.0)
     share = theta[main] * problem.shares(theta, main)
-    as_wide = task.resolution_gev is None and sigma >= AS_WIDE * task.sigmas[1]
+    widest = min(AS_WIDE * task.sigmas[1], WIDEST * mass)
     z_local = _z_local(task, best, main)
     mass_error = _mass_error(task, best, float(errors[problem.peaks + main]), sigma, z_local) * poor
     if best.p_value < POOR:
@@ -315,7 +320,7 @@ def _report(task: FitTask, best: Trial, chosen: slice, main: int) -> ResonanceFi
         model=problem.model,
         background=best.background,
         window_gev=(float(task.edges[0]), float(task.edges[-1])),
-        width_at_limit=as_wide,
+        width_at_limit=task.resolution_gev is None and sigma >= widest,
         z_over_smooth=_z_over_smooth(task, best),
         expected=tuple(minimum.expected.tolist()),
         expected_background=tuple((minimum.expected - share).tolist()),

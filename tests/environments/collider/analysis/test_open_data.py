@@ -84,7 +84,19 @@ def test_the_same_holds_for_a_part_of_the_events(share: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "window", [(20, 45), (22, 40), (25, 35), (15, 60), (10.7, 14), (4.2, 7.5), (110, 180)]
+    "window",
+    [
+        (15, 70),
+        (11, 50),
+        (15, 40),
+        (20, 45),
+        (22, 40),
+        (25, 35),
+        (15, 60),
+        (10.7, 14),
+        (4.2, 7.5),
+        (110, 180),
+    ],
 )
 def test_the_trigger_shoulder_and_other_smooth_stretches_hold_no_resonance(
     window: tuple[float, float],

@@ -28,8 +28,9 @@ from spectator.environments.cricket.match.snapshots import snapshot_for
 from spectator.environments.cricket.oracle import ORACLE
 from spectator.environments.cricket.prompt import EVERY_TOOL, RENDERING
 from spectator.environments.cricket.show.commentary import comment
+from spectator.environments.cricket.show.drawing import picture
 from spectator.environments.cricket.show.projection import project
-from spectator.environments.cricket.show.scenes import picture, scenes
+from spectator.environments.cricket.show.scenes import scenes
 from spectator.environments.cricket.show.spoken import spoken
 from spectator.environments.cricket.show.summary import board_lines, chances, reported_win_chance
 from spectator.environments.cricket.simulation import simulate

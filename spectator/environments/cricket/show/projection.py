@@ -8,6 +8,7 @@ from typing import Any, Final
 from spectator.environments.cricket.forecast.state import runs_to_come
 from spectator.environments.cricket.match.engine import segment_at
 from spectator.environments.cricket.match.field import standard_field
+from spectator.environments.cricket.show.drawing import drawing, pitched
 from spectator.environments.cricket.show.summary import OVERS, glance, par, percentile
 from spectator.events import Event
 from spectator.json_values import apply_patch, make_patch
@@ -177,6 +178,7 @@ def project_ball(state: Mapping[str, Any], event: Event) -> Patch:
             }
         },
         **wagon_wheel(world, data),
+        **pitched(data),
     }
 
 
@@ -236,11 +238,13 @@ def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     fold = _FOLDS.get(event.type)
     if fold is None:
         return {}
-    patch = fold(state, event)
+    patch, world = fold(state, event), state.get("world", {})
+    after = apply_patch(world, patch)
+    if (drawn := drawing(world, after, event)) is not None:
+        patch |= {"drawing": make_patch(world.get("drawing", {}), drawn)}
     if event.type not in _SUMMARY_EVENTS:
         return patch
-    world = state.get("world", {})
-    summary = glance(apply_patch(world, patch))
+    summary = glance(after)
     changed: Patch = make_patch({name: world[name] for name in summary if name in world}, summary)
     return patch | changed
 
@@ -341,7 +345,8 @@ def _batter_in(state: Mapping[str, Any], event: Event) -> Patch:
     data = event.data
     line = data["player"]
     batters = at_crease(state["world"], data, {line["name"]: batter(line)})
-    card = {f"{line['number']:02d}": {"how_out": "not out", **batter(line)}}
+    hand = {"bats": "left"} if data["bats"] == "left" else {}
+    card = {f"{line['number']:02d}": {"how_out": "not out", **batter(line), **hand}}
     return {"batters": batters, "scorecards": {str(data["innings"]): {"batting": card}}}
 
 

@@ -1,4 +1,4 @@
-"""Drawings of a match: the ground on its tile, and the scenes of a ball."""
+"""The scenes of a ball, for clips of moments."""
 
 from __future__ import annotations
 
@@ -20,103 +20,13 @@ from spectator.environments.contract import (
     Scene,
     text_svg,
 )
-from spectator.environments.cricket.ball.grounds import USUAL_BOUNDARY_M, Boundaries, as_faced, rope_at
+from spectator.environments.cricket.ball.grounds import rope_at
 from spectator.environments.cricket.match.event_data import surname
-from spectator.environments.cricket.match.field import PITCH_M, RING_M, inside_the_rope
+from spectator.environments.cricket.match.field import PITCH_M, RING_M
+from spectator.environments.cricket.show.drawing import STUMPS, draw_ball
 from spectator.events import Event
 
 MIDDLE_M: Final = PITCH_M / 2
-REACH_M: Final = {"six": 84.0, "four": 70.0, "dot": 14.0, "extra": 20.0}
-"""Metres from the striker at which a ball is drawn to end; the model sets only its direction."""
-
-
-def faced_rope(world: Mapping[str, Any], over: int, striker: str) -> Boundaries:
-    """Return the metres from mid-pitch to the rope by sector, as the striker sees it.
-
-    Args:
-        world: The world's part of the viewers' state.
-        over: Over of the innings, from 0.
-    """
-    ground = world.get("ground")
-    if not ground:
-        return (USUAL_BOUNDARY_M,) * 8
-    return as_faced(tuple(ground["boundaries"]), over, striker in ground["left_handers"])
-
-
-def ball_end(ball: Mapping[str, Any], rope: Boundaries) -> tuple[float, float] | None:
-    """Return where a ball is drawn to end; ``None`` if it was not hit.
-
-    Args:
-        ball: A ball with ``zone``, ``kind``, ``runs`` and ``aerial``.
-        rope: The boundaries from the striker's view.
-
-    Returns:
-        Metres from the striker towards the off side and towards the bowler.
-    """
-    zone = ball.get("zone")
-    if not zone:
-        return None
-    angle, kind = (zone - 0.5) * math.pi / 4, ball["kind"]
-    reach = REACH_M.get(kind, min(62.0, 22.0 + 14.0 * ball["runs"] + (12.0 if ball["aerial"] else 0.0)))
-    x, y = -math.sin(angle) * reach, -math.cos(angle) * reach
-    far = math.hypot(x, y - MIDDLE_M)
-    limit = rope_at(rope, x, y - MIDDLE_M) + (6 if kind == "six" else 0)
-    if kind not in ("six", "four") and far <= limit:
-        return x, y
-    return x * limit / far, MIDDLE_M + (y - MIDDLE_M) * limit / far
-
-
-def picture(world: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the drawing of a match's tile; empty until the match is arranged.
-
-    See :attr:`spectator.environments.world.World.picture`. ``rope`` is the boundary in metres from the middle
-    of the pitch, by sector from fine leg round to third. ``men`` are the fielders, ``[x, y]`` each.
-    ``powerplay`` is omitted outside one. ``ball`` is the last ball of this innings: its number ``seq``, its
-    ``kind`` and, if it was hit, its end ``to`` and whether it was ``aerial``. Places are metres from the
-    striker towards the off side and the bowler. ``marks`` are the wickets among the chances, omitted once the
-    match is known to have no chances.
-
-    Args:
-        world: The world's part of the viewers' state.
-    """
-    if "teams" not in world:
-        return {}
-    striker = (world.get("batters") or {}).get("striker") or {}
-    rope = faced_rope(world, world.get("over", {}).get("number", 1) - 1, striker.get("name", ""))
-    fielders = world.get("field", {}).get("fielders", {})
-    men = [inside_the_rope(one["x"], one["y"], rope) for one in fielders.values()]
-    drawn: dict[str, Any] = {
-        "rope": [round(reach) for reach in rope],
-        "men": [[round(x), round(y)] for x, y in men],
-    }
-    if "chances" in world or "last_ball" not in world:
-        drawn["marks"] = _wickets(world.get("chances", {}))
-    if world.get("badges", {}).get("powerplay"):
-        drawn["powerplay"] = True
-    if (ball := world.get("last_ball")) and ball["innings"] == world.get("innings"):
-        drawn["ball"] = _ball(ball, rope)
-    return drawn
-
-
-def _ball(ball: Mapping[str, Any], rope: Boundaries) -> dict[str, Any]:
-    drawn: dict[str, Any] = {"seq": ball["seq"], "kind": ball["kind"]}
-    if (end := ball_end(ball, rope)) is not None:
-        drawn["to"] = [round(end[0]), round(end[1])]
-        if ball["aerial"]:
-            drawn["aerial"] = True
-    return drawn
-
-
-def _wickets(chances: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> list[int]:
-    """Return the places of wickets among the chances.
-
-    A chance before an innings repeats the previous mark and is skipped.
-    """
-    points = [(ball, point) for _, balls in sorted(chances.items()) for ball, point in sorted(balls.items())]
-    fell = [int(ball) > 0 and point.get("mark", "").endswith("W") for ball, point in points]
-    return [place for place, is_wicket in enumerate(fell) if is_wicket]
-
-
 Data = Mapping[str, Any]
 Spot = tuple[float, float]
 
@@ -129,6 +39,9 @@ RADIUS: Final = 146.0
 WORDS_AT: Final = 336.0
 TURF, RING, PITCH = "#173024", "#2c4a38", "#b9a57a"
 STEPS: Final = 12
+STUMPS_BROKEN: Final = frozenset({"bowled", "hit wicket", "stumped", "run out"})
+BROKEN: Final = "M-4 5l-3 -11M0 5v-11M4 5l3 -11M-5 -9l5 -3M2 -13l5 4"
+"""Three stumps out of line, and their bails in the air."""
 MARK_COLOURS: Final = {"wicket": CHERRY, "six": WILLOW, "four": GRASS, "extra": SKY}
 
 
@@ -137,34 +50,29 @@ def scenes(event: Event, before: Data, after: Data) -> Sequence[Scene]:
     if event.type != "cricket.ball_bowled" or "teams" not in after:
         return ()
     ball = event.data
-    rope = faced_rope(after, ball["over"], ball["striker"])
-    ground = _ground(rope, before.get("field") or after.get("field"), bool(ball["powerplay"]), _scale(rope))
-    hit = ball_end(ball, rope)
-    flight = _flight(hit, rope, bool(ball["aerial"]))
-    way = _path(flight[STEPS // 3 :]) if hit is not None else ""
-    dot = f'<circle cx="{flight[-1][0]:.1f}" cy="{flight[-1][1]:.1f}" r="5" fill="{INK}"/>' if way else ""
+    drawn = draw_ball(before if "field" in before else after, ball, event.seq)
+    ground = _ground(drawn, bool(ball["powerplay"]))
+    flight = _flight(drawn)
+    facing = ground + _facing(ball, before if "score" in before else after)
     return (
-        Scene(ground + _facing(ball, before if "score" in before else after), BEFORE_S),
-        Scene(ground + _facing(ball, before if "score" in before else after), FLIGHT_S, Mover(flight)),
-        Scene(ground + way + dot + _outcome(ball, after), AFTER_S),
+        Scene(facing, BEFORE_S),
+        Scene(facing, FLIGHT_S, Mover(flight)),
+        Scene(ground + _path(flight[STEPS // 3 :]) + _end(drawn) + _outcome(ball, after), AFTER_S),
     )
 
 
-def _scale(rope: Boundaries) -> float:
-    return RADIUS / max(rope)
+def _place(drawn: Data, x: float, y: float) -> Spot:
+    """Return a point of the field, in metres from the striker, in the drawing; a left-hander is mirrored."""
+    scale = RADIUS / max(drawn["rope"])
+    return CENTRE[0] + scale * (-x if "left" in drawn else x), CENTRE[1] + scale * (MIDDLE_M - y)
 
 
-def _place(x: float, y: float, scale: float) -> Spot:
-    """Return a point of the field, in metres from the striker, in the drawing."""
-    return CENTRE[0] + scale * x, CENTRE[1] + scale * (MIDDLE_M - y)
-
-
-def _flight(hit: Spot | None, rope: Boundaries, aerial: bool) -> list[Spot]:
+def _flight(drawn: Data) -> list[Spot]:
     """Return the ball's places: a third of them from bowler to bat, then onwards."""
-    scale = _scale(rope)
-    bowled = [_place(0, PITCH_M * (1 - step / (STEPS // 3)), scale) for step in range(STEPS // 3)]
-    (x0, y0), (x1, y1) = _place(0, 0.8, scale), _place(*(hit or (0.0, -6.0)), scale)
-    bow = 0.16 if aerial else 0.02
+    ball = drawn["ball"]
+    bowled = [_place(drawn, 0, PITCH_M * (1 - step / (STEPS // 3))) for step in range(STEPS // 3)]
+    (x0, y0), (x1, y1) = _place(drawn, 0, 0.8), _place(drawn, *ball["to"])
+    bow = 0.16 if "aerial" in ball else 0.02
     middle = (x0 + x1) / 2 + bow * (y1 - y0), (y0 + y1) / 2 - bow * (x1 - x0)
     rest = STEPS - STEPS // 3
     hits = []
@@ -180,13 +88,38 @@ def _path(places: Sequence[Spot]) -> str:
     return f'<polyline points="{points}" fill="none" stroke="{INK}" stroke-width="2.5" stroke-opacity=".8"/>'
 
 
-def _ground(rope: Boundaries, field: Data | None, powerplay: bool, scale: float) -> str:
-    """Draw rope, ring, pitch and fielders."""
+def _end(drawn: Data) -> str:
+    """Draw where the ball ended, the way of a fielder to it, and the manner of a dismissal."""
+    ball = drawn["ball"]
+    x, y = _place(drawn, *ball["to"])
+    made = ""
+    if by := ball.get("by"):
+        x0, y0 = _place(drawn, *drawn["men"][by][:2])
+        made += f'<path d="M{x0:.1f} {y0:.1f}L{x:.1f} {y:.1f}" stroke="{SKY}" stroke-dasharray="3 3"/>'
+        made += f'<circle cx="{x0:.1f}" cy="{y0:.1f}" r="7" fill="none" stroke="{INK}" stroke-width="1.5"/>'
+    at = ball.get("broken") or "striker"
+    sx, sy = _place(drawn, *STUMPS[at])
+    if "broken" in ball:
+        made += f'<path d="M{x:.1f} {y:.1f}L{sx:.1f} {sy:.1f}" stroke="{CHERRY}" stroke-width="2"/>'
+    if ball.get("out") in STUMPS_BROKEN:
+        made += (
+            f'<path transform="translate({sx:.1f} {sy:.1f})" d="{BROKEN}" fill="none" stroke="{CHERRY}" '
+            'stroke-width="2.2" stroke-linecap="round"/>'
+        )
+    if ball.get("out") == "lbw":
+        made += f'<rect x="{sx - 5:.1f}" y="{sy - 9:.1f}" width="10" height="16" rx="3" fill="{CHERRY}"/>'
+    return made + f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{INK}"/>'
+
+
+def _ground(drawn: Data, powerplay: bool) -> str:
+    """Draw rope, ring, pitch, stumps, batters and fielders."""
+    rope = drawn["rope"]
+    scale = RADIUS / max(rope)
     edge = []
     for step in range(72):
         x, y = -math.sin(step * math.pi / 36), -math.cos(step * math.pi / 36)
-        reach = rope_at(rope, x, y) * scale
-        edge.append(f"{CENTRE[0] + x * reach:.1f},{CENTRE[1] - y * reach:.1f}")
+        reach = rope_at(rope, x, y)
+        edge.append("{:.1f},{:.1f}".format(*_place(drawn, x * reach, MIDDLE_M + y * reach)))
     ring, half = RING_M * scale, MIDDLE_M * scale
     x, y = CENTRE
     shape = (
@@ -194,15 +127,17 @@ def _ground(rope: Boundaries, field: Data | None, powerplay: bool, scale: float)
         f"V{y + half:.1f}a{ring:.1f} {ring:.1f} 0 0 1 {-2 * ring:.1f} 0z"
     )
     colour = WILLOW if powerplay else RING
-    drawn = [
+    made = [
         f'<polygon points="{" ".join(edge)}" fill="{TURF}" stroke="{FAINT}" stroke-width="2"/>',
         f'<path d="{shape}" fill="none" stroke="{colour}" stroke-width="1.5" stroke-dasharray="5 4"/>',
         f'<rect x="{x - 4:.1f}" y="{y - half:.1f}" width="8" height="{2 * half:.1f}" fill="{PITCH}"/>',
     ]
-    for one in (field or {}).get("fielders", {}).values():
-        px, py = _place(*inside_the_rope(one["x"], one["y"], rope), scale)
-        drawn.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4.5" fill="{SKY}"/>')
-    return "".join(drawn)
+    for key, (mx, my, _) in drawn["men"].items():
+        px, py = _place(drawn, mx, my)
+        made.append(
+            f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4.5" fill="{SKY if key.isdigit() else WILLOW}"/>'
+        )
+    return "".join(made)
 
 
 def _facing(ball: Data, world: Data) -> str:

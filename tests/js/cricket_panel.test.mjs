@@ -1,7 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { ballEnd, facedRope, insideRope, isOutside, onPaper, ropeAt } from "../../spectator/environments/cricket/panel/field.js";
+import { ballWords, isOutside } from "../../spectator/environments/cricket/panel/field.js";
+import { onPaper, ropePath } from "../../spectator/environments/cricket/panel/ground.js";
+import { LENGTHS, LINES, pitchedOf, spotOf } from "../../spectator/environments/cricket/panel/pitch_map.js";
 import { spokes, spot, strokesOf } from "../../spectator/environments/cricket/panel/wheel.js";
 import { standsOf } from "../../spectator/environments/cricket/panel/stands.js";
 import * as it from "../../spectator/environments/cricket/panel/words.js";
@@ -42,46 +44,43 @@ test("the over under way is what the score has beyond the finished ones", () => 
   assert.deepEqual(it.oversOf(undefined, null), []);
 });
 
-test("the field: off side right, bowler up, and the ring as the conditions draw it", () => {
-  assert.deepEqual(onPaper({ x: 10, y: 10.06 }), { x: 10, y: 0 });
-  assert.ok(onPaper({ x: 0, y: 30 }).y < 0);
+test("the field: off side right, for a left-hander left, bowler up, and the ring as the conditions draw it", () => {
+  assert.deepEqual(onPaper(10, 10.06), [10, 0]);
+  assert.deepEqual(onPaper(10, 10.06, true), [-10, 0]);
+  assert.ok(onPaper(0, 30)[1] < 0);
   assert.equal(isOutside({ x: 27, y: 10 }), false);
   assert.equal(isOutside({ x: 28, y: 10 }), true);
   assert.equal(isOutside({ x: 14, y: -20 }), false);
   assert.equal(isOutside({ x: 0, y: 48 }), true);
 });
 
-test("a ball ends in its sector: six over the rope, four on it, others inside", () => {
-  const far = (end) => Math.hypot(end.x, end.y - 10.06);
-  for (let zone = 1; zone <= 8; zone += 1) {
-    const six = ballEnd({ zone, kind: "six", runs: 6 });
-    assert.ok(far(six) > 68, `six to ${zone}`);
-    assert.ok(Math.abs(far(ballEnd({ zone, kind: "four", runs: 4 })) - 68) < 1e-9);
-    assert.ok(far(ballEnd({ zone, kind: "run", runs: 3 })) <= 68);
-    assert.equal(Math.sign(six.x), zone <= 4 ? -1 : 1, `zone ${zone} is on the ${zone <= 4 ? "leg" : "off"} side`);
-  }
-  assert.ok(ballEnd({ zone: 1, kind: "run", runs: 1 }).y < 0, "fine leg is behind");
-  assert.ok(ballEnd({ zone: 4, kind: "run", runs: 1 }).y > 0, "long-on is in front");
-  for (const ball of [undefined, {}, { zone: 0 }, { zone: 9 }, { zone: "x" }]) assert.equal(ballEnd(ball), null);
+test("the rope goes through the middle of each sector, fine leg first", () => {
+  const path = ropePath([64, 60, 60, 66, 72, 78, 78, 72], Math.round);
+  assert.match(path, /^M-24 59C/);
+  assert.match(path, / -72 -30C| -55 -23C/);
 });
 
-test("the rope is drawn where the ground has it: ends change with the over, left-handers see it mirrored", () => {
-  const ground = { boundaries: [64, 60, 60, 66, 72, 78, 78, 72], left_handers: ["Left"] };
-  assert.deepEqual(facedRope(undefined, { number: 1 }, "Right"), Array(8).fill(68));
-  assert.equal(facedRope(ground, { number: 1 }, "Right")[1], 60);
-  assert.equal(facedRope(ground, { number: 2 }, "Right")[1], 78);
-  assert.equal(facedRope(ground, { number: 1 }, "Left")[1], 78);
-  const rope = facedRope(ground, { number: 1 }, "Right");
-  const far = (spot) => Math.hypot(spot.x, spot.y - 10.06);
-  const man = insideRope({ x: -63, y: 4 }, rope);
-  assert.ok(far(man) < ropeAt(rope, man.x, man.y - 10.06));
-  assert.deepEqual(insideRope({ x: 63, y: 4 }, rope), { x: 63, y: 4 });
-  for (let zone = 1; zone <= 8; zone += 1) {
-    const four = ballEnd({ zone, kind: "four", runs: 4 }, rope);
-    assert.ok(Math.abs(far(four) - ropeAt(rope, four.x, four.y - 10.06)) < 1e-6, `four to ${zone}`);
-    const six = ballEnd({ zone, kind: "six", runs: 6 }, rope);
-    assert.ok(far(six) > ropeAt(rope, six.x, six.y - 10.06));
-  }
+test("a drawing says in words what became of the ball", () => {
+  const men = { 3: [22, 16, "cover"], keeper: [0, -11, "keeper"] };
+  assert.equal(ballWords({ men }), "");
+  assert.equal(ballWords({ men, ball: { kind: "wicket", out: "caught", by: "3" } }), "Caught, by cover.");
+  assert.equal(ballWords({ men, ball: { kind: "wicket", out: "lbw" } }), "Lbw.");
+  assert.equal(ballWords({ men, ball: { kind: "wicket", out: "run out", by: "3", broken: "non_striker" } }), "Run out at the bowler’s end, by cover.");
+  assert.equal(ballWords({ men, ball: { kind: "dot", by: "keeper" } }), "The last ball was fielded by keeper.");
+  assert.equal(ballWords({ men, ball: { kind: "six" } }), "The last ball went over the rope.");
+});
+
+test("the pitch map: balls of a bowler or to a batter, named as scorers count, each within its length and line", () => {
+  const balls = { "00001": [1, 1, 3, 1, "·"], "00002": [1, 1, 2, 0, "wd"], "00003": [1, 2, 5, 3, "4"], "00101": [2, 2, 1, 2, "1W"] };
+  const all = pitchedOf(balls);
+  assert.deepEqual(all.map(({ at, outcome, runs }) => [at, outcome, runs]), [["0.1", "dot", 0], ["0.2", "run", 1], ["0.2", "boundary", 4], ["1.1", "wicket", 1]]);
+  assert.deepEqual(pitchedOf(balls, "01").map(({ place }) => place), [1, 2, 3]);
+  assert.deepEqual(pitchedOf(balls, "", "02").map(({ over }) => over), [1, 2]);
+  assert.deepEqual(pitchedOf(undefined), []);
+  const spots = (/** @type {number} */ length, /** @type {number} */ line) => Array.from({ length: 40 }, (_, place) => spotOf({ ...all[0], length, line, place }));
+  assert.equal(new Set(spots(3, 1).map(String)).size, 40, "no two lie on each other");
+  for (const [after, [line]] of LINES.slice(1).entries()) assert.ok(Math.max(...spots(3, LINES[after][0]).map(([x]) => x)) < Math.min(...spots(3, line).map(([x]) => x)));
+  for (const [after, [length]] of LENGTHS.slice(1).entries()) assert.ok(Math.max(...spots(LENGTHS[after][0], 1).map(([, y]) => y)) < Math.min(...spots(length, 1).map(([, y]) => y)));
 });
 
 test("the wheel: strokes of one or of all, every one a spoke within its sector", () => {

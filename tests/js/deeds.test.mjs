@@ -4,7 +4,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 
 import { keptTo, offPlan, oversOf } from "../../spectator/environments/cricket/panel/deeds.js";
-import { deedOf } from "../../spectator/environments/cricket/panel/deeds_card.js";
+import { deedOf } from "../../spectator/environments/cricket/panel/plans.js";
 
 const CARDS = { 1: { balls: 120 }, 2: { balls: 120 } };
 const END = { innings: 9, over: 1, delivery: 1 };

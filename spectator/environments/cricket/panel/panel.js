@@ -7,10 +7,10 @@ import { mountCards } from "./cards.js";
 import { mountChances, pointsOf, swings } from "./chances.js";
 import { mountChart } from "./chart.js";
 import { mountCrease } from "./crease.js";
-import { deedOf, mountDeeds } from "./deeds_card.js";
 import { mountField } from "./field.js";
 import { makeFlight } from "./flight.js";
-import { mountPlans } from "./plans.js";
+import { mountLater } from "./later.js";
+import { deedOf, mountPlans } from "./plans.js";
 import { mountScore } from "./score.js";
 import { weight, worths } from "./weights.js";
 import { swingOf, whyWords } from "./why.js";
@@ -36,15 +36,22 @@ export default {
     const wheel = mountWheel(ctx);
     const bowlers = mountBowlers(ctx);
     const plans = mountPlans(ctx);
-    const deeds = mountDeeds(ctx);
+    const pitch = mountLater(ctx, { look: "pitch", name: "pitch", title: "Pitch map", note: "off side on the right; simulated",
+      load: async (body) => (await import("./pitch_map.js")).mountPitchMap(body, ctx) });
+    const deeds = mountLater(ctx, { look: "deeds with-minds", name: "deeds", title: "Plans and results", note: "what each captain planned, did and got",
+      async load(body) {
+        const table = (await import("./deeds_table.js")).mountDeedsTable(body, ctx);
+        await ctx.whole(); // the plans are in the first events
+        return table;
+      } });
     const cards = mountCards(ctx);
     const fold = h("div", { class: "cricket fold" },
       h("div", { class: "fold__column" }, field.element, chart.element),
       h("div", { class: "fold__column" }, ball.element, ball.why, chances.element, chances.story), crease.element, bowlers.element);
     ctx.lead.append(fold);
-    root.append(h("div", { class: "cricket rest" }, wheel.element, plans.element, cards.element, deeds.element));
+    root.append(h("div", { class: "cricket rest" }, wheel.element, pitch.element, plans.element, cards.element, deeds.element));
     const travels = ctx.parts([ball, field]);
-    const lands = ctx.parts([score, chances, crease, chart, bowlers, wheel, plans, cards, deeds]);
+    const lands = ctx.parts([score, chances, crease, chart, bowlers, wheel, pitch, plans, cards, deeds]);
     /** @type {ReturnType<typeof setTimeout> | undefined} */ let landing;
     return {
       /** @param {any} state @param {any} event */
@@ -55,7 +62,7 @@ export default {
           root.closest("main")?.style.setProperty("--flight", `${Math.round(flight.took)}ms`);
           if (flight.took >= SLOW_MS) void tellLarge(state.world.last_ball, flight, ctx);
         }
-        const world = { ...state.world, awaits_forecast: awaits, seats: state.episode?.seats, decided: state.decisions };
+        const world = { ...state.world, flight_ms: flight.took, awaits_forecast: awaits, seats: state.episode?.seats, decided: state.decisions };
         travels.update(world, moves);
         clearTimeout(landing);
         if (flight.left > 0) landing = setTimeout(() => lands.update(world, moves), flight.left);
@@ -65,6 +72,7 @@ export default {
         clearTimeout(landing);
         travels.destroy();
         lands.destroy();
+        pitch.destroy();
         deeds.destroy();
         for (const place of [root, ctx.banner, ctx.lead]) place.replaceChildren();
       },

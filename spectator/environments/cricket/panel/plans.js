@@ -2,6 +2,10 @@
 // What both captains said they would do, beside what they are set to do now.
 
 const PHASES = ["powerplay", "middle", "death"];
+const KEPT = new Set(["cricket.plan_changed", "cricket.over_started", "cricket.ball_bowled"]);
+
+/** What the panel keeps of an event for the table of plans and results; null for most. @param {{type: string, data: any}} event @returns {{deed: any} | null} */
+export const deedOf = ({ type, data }) => (KEPT.has(type) ? { deed: data } : null);
 
 /** @param {any} ctx */
 export function mountPlans({ ui: { h, svg, replace, clip, plain } }) {

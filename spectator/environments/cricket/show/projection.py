@@ -183,13 +183,11 @@ def project_ball(state: Mapping[str, Any], event: Event) -> Patch:
 
 
 def _opened_field(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
-    """Open the standard field after the powerplay; update the limit for any field."""
+    """Adjust the standard field to another limit outside the ring; update the limit for any field."""
     limit = data["outside_limit_next"]
     if world["field"].get("outside_limit") == limit:
         return {}
-    if world["field"]["preset"] != "standard" or data["powerplay"] == data["powerplay_next"]:
-        return {"outside_limit": limit}
-    return opening_field(limit)
+    return opening_field(limit) if world["field"]["preset"] == "standard" else {"outside_limit": limit}
 
 
 _SHOWN_OF_BALL: Final = (

@@ -37,7 +37,7 @@ CENTRE: Final = (162.0, 163.0)
 RADIUS: Final = 146.0
 """Middle of the pitch and distance of the farthest rope from it, in units of the drawing."""
 WORDS_AT: Final = 336.0
-TURF, RING, PITCH = "#173024", "#2c4a38", "#b9a57a"
+TURF, RING, PITCH = "#173024", "#55775f", "#b9a57a"
 STEPS: Final = 12
 STUMPS_BROKEN: Final = frozenset({"bowled", "hit wicket", "stumped", "run out"})
 BROKEN: Final = "M-4 5l-3 -11M0 5v-11M4 5l3 -11M-5 -9l5 -3M2 -13l5 4"
@@ -56,7 +56,7 @@ def scenes(event: Event, before: Data, after: Data) -> Sequence[Scene]:
     facing = ground + _facing(ball, before if "score" in before else after)
     return (
         Scene(facing, BEFORE_S),
-        Scene(facing, FLIGHT_S, Mover(flight)),
+        Scene(facing, FLIGHT_S, Mover(flight, colour=CHERRY)),
         Scene(ground + _path(flight[STEPS // 3 :]) + _end(drawn) + _outcome(ball, after), AFTER_S),
     )
 
@@ -72,7 +72,7 @@ def _flight(drawn: Data) -> list[Spot]:
     ball = drawn["ball"]
     bowled = [_place(drawn, 0, PITCH_M * (1 - step / (STEPS // 3))) for step in range(STEPS // 3)]
     (x0, y0), (x1, y1) = _place(drawn, 0, 0.8), _place(drawn, *ball["to"])
-    bow = 0.16 if "aerial" in ball else 0.02
+    bow = (1 if "left" in drawn else -1) * (0.16 if "aerial" in ball else 0.02)
     middle = (x0 + x1) / 2 + bow * (y1 - y0), (y0 + y1) / 2 - bow * (x1 - x0)
     rest = STEPS - STEPS // 3
     hits = []
@@ -95,12 +95,12 @@ def _end(drawn: Data) -> str:
     made = ""
     if by := ball.get("by"):
         x0, y0 = _place(drawn, *drawn["men"][by][:2])
-        made += f'<path d="M{x0:.1f} {y0:.1f}L{x:.1f} {y:.1f}" stroke="{SKY}" stroke-dasharray="3 3"/>'
+        made += f'<path d="M{x0:.1f} {y0:.1f}L{x:.1f} {y:.1f}" stroke="{INK}" stroke-dasharray="3 3"/>'
         made += f'<circle cx="{x0:.1f}" cy="{y0:.1f}" r="7" fill="none" stroke="{INK}" stroke-width="1.5"/>'
     at = ball.get("broken") or "striker"
     sx, sy = _place(drawn, *STUMPS[at])
     if "broken" in ball:
-        made += f'<path d="M{x:.1f} {y:.1f}L{sx:.1f} {sy:.1f}" stroke="{CHERRY}" stroke-width="2"/>'
+        made += f'<path d="M{x:.1f} {y:.1f}L{sx:.1f} {sy:.1f}" stroke="{INK}" stroke-dasharray="5 3"/>'
     if ball.get("out") in STUMPS_BROKEN:
         made += (
             f'<path transform="translate({sx:.1f} {sy:.1f})" d="{BROKEN}" fill="none" stroke="{CHERRY}" '
@@ -108,7 +108,7 @@ def _end(drawn: Data) -> str:
         )
     if ball.get("out") == "lbw":
         made += f'<rect x="{sx - 5:.1f}" y="{sy - 9:.1f}" width="10" height="16" rx="3" fill="{CHERRY}"/>'
-    return made + f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{INK}"/>'
+    return made + f'<circle cx="{x:.1f}" cy="{y:.1f}" r="5" fill="{CHERRY}"/>'
 
 
 def _ground(drawn: Data, powerplay: bool) -> str:
@@ -134,9 +134,11 @@ def _ground(drawn: Data, powerplay: bool) -> str:
     ]
     for key, (mx, my, _) in drawn["men"].items():
         px, py = _place(drawn, mx, my)
-        made.append(
-            f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4.5" fill="{SKY if key.isdigit() else WILLOW}"/>'
-        )
+        fill = INK if key.isdigit() else WILLOW
+        made.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="4.5" fill="{fill}"/>')
+    for mx, my in ((-1, 1), (-2 if drawn["men"]["bowler"][0] > 0 else 2, 20)):
+        px, py = _place(drawn, mx, my)
+        made.append(f'<circle cx="{px:.1f}" cy="{py:.1f}" r="3.5" fill="{SKY}"/>')
     return "".join(made)
 
 

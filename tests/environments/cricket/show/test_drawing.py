@@ -60,11 +60,16 @@ def states(seed: int, **options: Any) -> Iterator[tuple[Event, dict[str, Any], d
 
 @pytest.fixture(scope="module")
 def balls() -> list[DrawnBall]:
-    """The balls of three matches, on a neutral and on other grounds."""
+    """The balls of four matches, on a neutral and on other grounds; fifty overs have two powerplays."""
     return [
         DrawnBall(*one)
-        for seed, ground in ((7, "neutral"), (8, "lopsided"), (9, "broad"))
-        for one in states(seed, max_overs=20, ground=ground, away="match_ups")
+        for seed, overs, ground in (
+            (7, 20, "neutral"),
+            (8, 20, "lopsided"),
+            (9, 20, "broad"),
+            (11, 50, "neutral"),
+        )
+        for one in states(seed, max_overs=overs, ground=ground, away="match_ups")
         if one[0].type == "cricket.ball_bowled"
     ]
 

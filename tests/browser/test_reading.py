@@ -118,7 +118,8 @@ def test_the_wheel_the_bowlers_and_the_stands_are_shown(app: Serving, open_page:
     """What the world counts is on the page, each chart with its figures as a table."""
     page = open_page(f"{app.base_url}/watch/{match}")
     expect(page.locator("#state")).to_have_text("Finished")
-    assert page.locator(".wheel__stroke").count() > 0
+    page.locator(".wheel").scroll_into_view_if_needed()
+    expect(page.locator(".wheel__stroke").first).to_be_visible()
     assert page.locator(".wheel table tbody tr").count() == 8
     who = page.get_by_label("Whose strokes")
     everyone = page.locator(".wheel__stroke").count()

@@ -129,7 +129,7 @@ def test_a_match_is_drawn_as_it_stands_and_the_ball_as_it_went(
     page = open_page(f"{quiet_app.base_url}/wall", color_scheme=theme)
     tile = page.locator(f"#tiles .tile[href$={episode_id}]")
     picture = tile.locator(".tile__picture")
-    expect(picture.locator("circle[r='2.8']")).to_have_count(9)
+    expect(picture.locator("circle[r='2.8']")).to_have_count(11)
     expect(picture).to_have_attribute("aria-hidden", "true")
     box = tile.bounding_box()
     expect(picture.locator("text")).to_have_text(re.compile("^[46W]$"), timeout=60_000)
@@ -188,11 +188,11 @@ def test_only_pictures_in_view_are_drawn(tmp_path: Path, open_page: Opener) -> N
         page = open_page(f"{app.base_url}/wall?large=none", viewport=PHONE)
         pictures = page.locator("#tiles .tile__picture")
         expect(pictures).to_have_count(30)
-        expect(pictures.first.locator("circle[r='2.8']")).to_have_count(9, timeout=60_000)
+        expect(pictures.first.locator("circle[r='2.8']")).to_have_count(11, timeout=60_000)
         expect(pictures.last.locator("svg")).to_have_count(1)
         expect(pictures.last.locator("circle[r='2.8']")).to_have_count(0)
         pictures.last.scroll_into_view_if_needed()
-        expect(pictures.last.locator("circle[r='2.8']")).to_have_count(9)
+        expect(pictures.last.locator("circle[r='2.8']")).to_have_count(11)
         assert page.evaluate("document.documentElement.scrollWidth") == PHONE["width"]
 
 

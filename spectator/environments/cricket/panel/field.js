@@ -3,15 +3,6 @@
 
 import { makeGround } from "./ground.js";
 
-const PITCH_M = 20.12;
-const RING_M = 27.43;
-
-/** @param {{x: number, y: number}} spot */
-export function isOutside({ x, y }) {
-  if (y >= 0 && y <= PITCH_M) return Math.abs(x) > RING_M;
-  return Math.hypot(x, y < 0 ? y : y - PITCH_M) > RING_M;
-}
-
 /** What a drawing shows of a ball, in words. @param {any} drawing */
 export function ballWords({ men = {}, ball }) {
   if (!ball) return "";
@@ -49,9 +40,8 @@ export function mountField(ctx) {
       for (const [place, text] of corners.entries()) setText(text, (place === 0) === Boolean(shown.left) ? "off side" : "leg side");
       setAttribute(drawing, "aria-label", `${Object.keys(shown.men ?? {}).length} players in the field${shown.left ? " to a left-hander" : ""}. ${ballWords(shown)}`);
       setText(preset, String(world.field?.preset ?? "").replaceAll("_", " "));
-      const outside = Object.values(world.field?.fielders ?? {}).filter((/** @type {any} */ one) => isOutside(one)).length;
-      const limit = world.field?.outside_limit;
-      setText(count, world.field ? `${outside} outside the ring${limit === undefined ? "" : `, at most ${limit}`}` : "not set yet");
+      const { outside, outside_limit: limit } = world.field ?? {};
+      setText(count, outside === undefined ? "not set yet" : `${outside} outside the ring, at most ${limit}`);
     },
   };
 }

@@ -14,7 +14,6 @@ import { deedOf, mountPlans } from "./plans.js";
 import { mountScore } from "./score.js";
 import { weight, worths } from "./weights.js";
 import { swingOf, whyWords } from "./why.js";
-import { mountWheel } from "./wheel.js";
 import { inningsName, isInterval, markKind, markName, momentNames, moments, names } from "./words.js";
 
 /** Shortest flight after which a big ball fills the screen: two balls are then at least 1.5 s apart. */
@@ -33,7 +32,8 @@ export default {
     const crease = mountCrease(ctx);
     const chances = mountChances(ctx);
     const chart = mountChart(ctx);
-    const wheel = mountWheel(ctx);
+    const wheel = mountLater(ctx, { look: "wheel", name: "wheel", title: "Wagon wheel", note: "simulated, in eight sectors",
+      load: async (body) => (await import("./wheel.js")).mountWheel(body, ctx) });
     const bowlers = mountBowlers(ctx);
     const plans = mountPlans(ctx);
     const pitch = mountLater(ctx, { look: "pitch", name: "pitch", title: "Pitch map", note: "off side on the right; simulated",
@@ -72,8 +72,7 @@ export default {
         clearTimeout(landing);
         travels.destroy();
         lands.destroy();
-        pitch.destroy();
-        deeds.destroy();
+        for (const one of [wheel, pitch, deeds]) one.destroy();
         for (const place of [root, ctx.banner, ctx.lead]) place.replaceChildren();
       },
     };

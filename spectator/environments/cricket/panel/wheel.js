@@ -47,20 +47,17 @@ function mixed(place, count) {
   return place < half ? 2 * place : 2 * (place - half) + 1;
 }
 
-/** @param {any} ctx */
-export function mountWheel({ ui: { h, svg, replace, keyed, setText, clip, plain }, charts }) {
+/** @param {any} place @param {any} ctx */
+export function mountWheel(place, { ui: { h, svg, replace, keyed, setText, clip, plain }, charts }) {
   const lines = svg("g");
   const totals = svg("g", { class: "wheel__totals" });
   const drawing = svg("svg", { viewBox: "-96 -88 192 176", role: "img", "aria-label": "Wagon wheel; the figures follow as a table" },
     svg("circle", { class: "wheel__rope", r: FARTHEST }),
     ...Array.from({ length: 4 }, (_, index) => svg("path", { class: "wheel__cut", d: `M${spot(index * SECTOR, FARTHEST).map(charts.round).join(" ")}L${spot((index + 4) * SECTOR, FARTHEST).map(charts.round).join(" ")}` })), lines, totals);
   const who = h("select", { class: "wheel__who", "aria-label": "Whose strokes" });
-  const name = h("span", { class: "quiet" });
-  const foot = h("p", { class: "wheel__foot quiet" }, "Directions are simulated, in eight sectors.");
   const key = h("p", { class: "chart__legend" }, ...[["run", "1 to 3"], ["four", "four"], ["six", "six"]].map(([look, words]) => h("span", { class: `wheel__key wheel__key--${look}` }, words)));
   const figures = h("div");
-  const element = h("section", { class: "card wheel", "aria-label": "Wagon wheel" },
-    h("header", { class: "card__head" }, h("h2", {}, "Wagon wheel ", name), who), drawing, key, foot, figures);
+  replace(place, who, drawing, key, figures);
   let chosen = "";
   /** @type {unknown[]} */ let drawn = [NaN];
   /** @type {any} */ let wheel = null;
@@ -82,7 +79,6 @@ export function mountWheel({ ui: { h, svg, replace, keyed, setText, clip, plain 
   const mark = (runs, x, y) => (runs === 6 ? svg("circle", { cx: charts.round(x), cy: charts.round(y), r: 2.6 }) : svg("rect", { x: charts.round(x - 2), y: charts.round(y - 2), width: 4, height: 4 }));
 
   return {
-    element,
     /** @param {any} world */
     update(world) {
       const card = world.scorecards?.[world.innings];
@@ -90,10 +86,9 @@ export function mountWheel({ ui: { h, svg, replace, keyed, setText, clip, plain 
       const seen = [wheel, world.innings, card?.batting];
       if (seen.every((value, index) => value === drawn[index])) return;
       drawn = seen;
-      setText(name, clip(plain(card?.name ?? ""), 30));
       const batters = Object.entries(card?.batting ?? {}).sort(([a], [b]) => (a < b ? -1 : 1));
       if (!batters.some(([number]) => number === chosen)) chosen = "";
-      const options = [["", "whole side"], ...batters.map(([number, line]) => [number, `${clip(plain(line.name), 28)} ${line.runs ?? 0}`])];
+      const options = [["", clip(plain(card?.name ?? "whole side"), 30)], ...batters.map(([number, line]) => [number, `${clip(plain(line.name), 28)} ${line.runs ?? 0}`])];
       keyed(who, options, (/** @type {string[]} */ [number]) => `of-${number}`, (/** @type {string[]} */ [number, label]) => h("option", { value: number }, label),
         (/** @type {Element} */ option, /** @type {string[]} */ [, label]) => setText(option, label));
       who.value = chosen;

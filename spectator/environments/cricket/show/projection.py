@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from spectator.environments.cricket.forecast.state import runs_to_come
 from spectator.environments.cricket.match.engine import segment_at
-from spectator.environments.cricket.match.field import standard_field
+from spectator.environments.cricket.match.field import is_outside, standard_field
 from spectator.environments.cricket.show.drawing import drawing, pitched
 from spectator.environments.cricket.show.summary import OVERS, glance, par, percentile
 from spectator.events import Event
@@ -60,9 +60,10 @@ def forecast_projection(world: Mapping[str, Any], data: Mapping[str, Any]) -> Pa
 
 
 def field_patch(field: Mapping[str, Any]) -> Patch:
-    """Return a field with its fielders by number."""
+    """Return a field with its fielders by number, and how many are outside the ring."""
     return {
         "preset": field["preset"],
+        "outside": sum(is_outside(one["x"], one["y"]) for one in field["fielders"]),
         "fielders": {str(number): fielder for number, fielder in enumerate(field["fielders"], 1)},
     }
 

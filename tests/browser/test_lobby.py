@@ -244,7 +244,7 @@ def test_balls_travel_in_the_large_picture_unless_motion_is_to_be_reduced(
         page.add_init_script(MOVES)
         page.goto(f"{quiet_app.base_url}/")
         headline = page.locator("#large .tile__headline:visible")
-        expect(page.locator("#large .tile__picture svg > g > g")).to_have_count(1)
+        expect(page.locator("#large .tile__picture .ground__ball")).to_have_count(1)
         for _ in range(3):
             expect(headline).not_to_have_text(headline.inner_text())
         if motion == "no-preference":

@@ -1,6 +1,5 @@
 // @ts-check
-// The ground from above, on the page and on tiles: rope, ring, fielders, and what became of the last ball. Places are the
-// server's (show/drawing.py); here they are only put on paper.
+// The ground from above, on the page and on tiles, at the places that show/drawing.py gives.
 
 const PITCH_M = 20.12;
 const RING_M = 27.43;

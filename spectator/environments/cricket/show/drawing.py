@@ -22,8 +22,8 @@ Men = Mapping[str, tuple[int, int, str]]
 
 KEEPER_UP, KEEPER_BACK, BOWLER = (0.0, -3.0), (0.0, -11.0), (2.0, 23.0)
 STUMPS: Final = {"striker": (0, 0), "non_striker": (0, round(PITCH_M))}
-OVER_THE_ROPE_M, CLEAR_M = 6.0, 4.0
-"""How far beyond the rope a six ends, and how far from a fielder a four passes if it can."""
+OVER_THE_ROPE_M, CLEAR_M = 6.0, 3.0
+"""How far beyond the rope a six ends, and how far from fielders a ball on the ground passes if it can."""
 BLOCKED_M, SHORT_M, GAP_M = 5.0, 20.0, {1: 38.0, 2: 48.0, 3: 60.0}
 """Distances of a blocked ball, of one that a near fielder runs to, and of one in a gap, by runs."""
 SECTOR: Final = math.pi / 4
@@ -136,7 +136,7 @@ def _end(ball: Data, men: Men, rope: Boundaries) -> tuple[Spot, str | None]:
     if ball["boundary"]:
         if ball["kind"] == "six" or ball["aerial"]:
             return _at_rope(angles[0], rope, OVER_THE_ROPE_M if ball["kind"] == "six" else 0.0), None
-        return _at_rope(max(angles, key=lambda angle: min(CLEAR_M, _room(angle, men))), rope), None
+        return _at_rope(max(angles, key=lambda angle: _room(angle, 1e3, men)), rope), None
     return _stopped(ball, angles, men, rope)
 
 
@@ -164,16 +164,22 @@ def _stopped(ball: Data, angles: list[float], men: Men, rope: Boundaries) -> tup
         if int(_angle(x, y) // SECTOR) + 1 == zone and (key.isdigit() or key in passed)
     ]
     near = [key for key in there if not is_outside(*men[key][:2])]
-    deep = [key for key in there if key not in near]
+    deep = [key for key in there if key not in near and (ball["aerial"] or _is_reached(men[key], men))]
     if ran < 2 and (able := near if not ran else deep or near):
         by = min(able, key=lambda key: abs(_angle(*men[key][:2]) - angles[0]))
         return men[by][:2], by
     if not ran:
         return (end := _at(angles[0], SHORT_M)), _nearest(end, men)
     reach = GAP_M.get(ran, GAP_M[3])
-    ends = [_within(angle, reach, rope) for angle in angles]
-    end = max(ends, key=lambda end: min(math.dist(end, man[:2]) for man in men.values()))
+    ways = [(_room(angle, reach, men), _within(angle, reach, rope)) for angle in angles]
+    _, end = max(ways, key=lambda way: (way[0], min(math.dist(way[1], man[:2]) for man in men.values())))
     return end, _nearest(end, men)
+
+
+def _is_reached(man: tuple[int, int, str], men: Men) -> bool:
+    """Check whether a ball on the ground gets past the others to a man."""
+    x, y, _ = man
+    return _room(_angle(x, y), math.hypot(x, y) - 1.0, men) >= CLEAR_M
 
 
 def _named(position: str, men: Men, zone: int | None) -> str | None:
@@ -211,10 +217,11 @@ def _within(angle: float, reach: float, rope: Boundaries) -> Spot:
     return min(_at(angle, reach), _at_rope(angle, rope, -2.0), key=lambda end: math.hypot(*end))
 
 
-def _room(angle: float, men: Men) -> float:
-    """Return how far a ball on the ground passes the nearest fielder in its way."""
-    (ux, uy), ways = _at(angle, 1.0), [man[:2] for key, man in men.items() if key.isdigit()]
-    return min((abs(x * uy - y * ux) for x, y in ways if x * ux + y * uy > 0), default=CLEAR_M)
+def _room(angle: float, reach: float, men: Men) -> float:
+    """Return how far a ball on the ground passes the nearest fielder in its way, at most `CLEAR_M`."""
+    ux, uy = _at(angle, 1.0)
+    ways = (man[:2] for key, man in men.items() if key.isdigit())
+    return min([CLEAR_M, *(abs(x * uy - y * ux) for x, y in ways if 0 < x * ux + y * uy < reach)])
 
 
 _NEW_FIELD: Final = frozenset({"cricket.innings_started", "cricket.position_set", "cricket.field_set"})

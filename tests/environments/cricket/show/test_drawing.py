@@ -114,6 +114,22 @@ def test_a_stop_ends_at_its_fielder_in_its_sector(balls: list[DrawnBall]) -> Non
     assert stood > 0.5 * len(stopped)
 
 
+def test_a_ball_on_the_ground_passes_through_nobody(balls: list[DrawnBall]) -> None:
+    """Except for a few, into sectors that are full of fielders."""
+    struck = passed = 0
+    for ball in balls:
+        if not ball.data["zone"] or ball.data["aerial"] or ball.data["dismissal"]:
+            continue
+        (x, y), far = ball.end, math.hypot(*ball.end)
+        for key, (mx, my, _) in ball.drawn["men"].items():
+            along = (x * mx + y * my) / far
+            if key.isdigit() and key != ball.drawn["ball"].get("by") and 0 < along < far - 2:
+                passed += 1
+                struck += abs(x * my - y * mx) / far < 1.5
+    assert passed > 500
+    assert struck < 0.01 * passed
+
+
 def test_a_boundary_crosses_the_rope_in_its_sector(balls: list[DrawnBall]) -> None:
     seen = Counter()
     for ball in balls:

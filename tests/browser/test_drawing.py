@@ -176,7 +176,7 @@ def test_the_pitch_map_has_every_ball_of_an_innings_by_bowler(
         expect(wickets).to_have_count(sum(data["kind"] == "wicket" for data in bowled))
     cells = page.locator(".pitch table td").all_text_contents()
     assert sum(int(cell.split()[0]) for cell in cells) == len(bowled)
-    expect(page.get_by_role("status").filter(has_text="balls")).to_contain_text(f"{len(bowled)} balls")
+    expect(page.locator(".pitch__sum")).to_contain_text(f"{len(bowled)} balls")
     assert page.evaluate("document.documentElement.scrollWidth") == size["width"]
     assert violations(page) == []
     page.locator(".pitch__ball").first.click()

@@ -49,13 +49,15 @@ function sumWords(balls) {
 export function mountPitchMap(place, { ui: { h, svg, replace, keyed, setText, clip, plain, momentLink }, charts }) {
   const dots = svg("g");
   const drawing = charts.readable(svg("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": "Pitch map; the figures follow as a table" }, ...bands(), dots));
-  const selects = Object.fromEntries(["innings", "bowler", "batter"].map((name) => [name, h("select", { class: "wheel__who", "aria-label": `Pitch map: ${name}`, on: { change: () => { chosen[name] = selects[name].value; draw(); } } })]));
-  const sum = h("p", { class: "quiet", role: "status" });
+  const selects = Object.fromEntries(["innings", "bowler", "batter"].map((name) => [name, h("select", { class: "wheel__who", "aria-label": `Pitch map: ${name}`, on: { change: () => { chosen[name] = selects[name].value; picked ||= name === "innings"; draw(); } } })]));
+  const sum = h("p", { class: "pitch__sum quiet" });
   const key = h("p", { class: "chart__legend" }, ...Object.entries(OUTCOMES).map(([outcome, name]) => h("span", {}, svg("svg", { class: "pitch__sign", viewBox: "-6 -6 12 12", "aria-hidden": "true" }, signOf(/** @type {"dot"} */ (outcome))), name)));
   const fell = h("p", { class: "cards__fall" });
   const figures = h("div");
   replace(place, h("p", { class: "pitch__who" }, ...Object.values(selects)), drawing, key, sum, fell, figures);
   /** @type {Record<string, string>} */ const chosen = { innings: "", bowler: "", batter: "" };
+  /** Whether an innings was chosen; until then the newest one is shown. */
+  let picked = false;
   /** @type {any} */ let world = {};
   /** @type {unknown[]} */ let drawn = [];
 
@@ -134,9 +136,9 @@ export function mountPitchMap(place, { ui: { h, svg, replace, keyed, setText, cl
     /** @param {any} now */
     update(now) {
       world = now;
-      const seen = [now.pitched, now.scorecards?.[now.innings], now.innings];
+      const seen = [now.pitched, now.scorecards?.[now.innings]];
       if (seen.every((value, index) => value === drawn[index])) return;
-      if (drawn[2] !== now.innings && now.pitched?.[now.innings]) chosen.innings = String(now.innings);
+      if (!picked) chosen.innings = Object.keys(now.pitched ?? {}).at(-1) ?? "";
       drawn = seen;
       draw();
     },

@@ -44,10 +44,9 @@ def faced_rope(world: Data, over: int, striker: str) -> Boundaries:
 
 
 def _is_left_handed(world: Data, striker: str) -> bool:
-    if striker in world.get("ground", {}).get("left_handers", ()):
-        return True
-    card = world.get("scorecards", {}).get(str(world.get("innings")), {}).get("batting", {})
-    return any(line["name"] == striker and line.get("bats") == "left" for line in card.values())
+    return striker in world.get("left_handers", ()) or striker in world.get("ground", {}).get(
+        "left_handers", ()
+    )
 
 
 def draw_field(

@@ -344,9 +344,9 @@ def _batter_in(state: Mapping[str, Any], event: Event) -> Patch:
     data = event.data
     line = data["player"]
     batters = at_crease(state["world"], data, {line["name"]: batter(line)})
-    hand = {"bats": "left"} if data["bats"] == "left" else {}
-    card = {f"{line['number']:02d}": {"how_out": "not out", **batter(line), **hand}}
-    return {"batters": batters, "scorecards": {str(data["innings"]): {"batting": card}}}
+    card = {f"{line['number']:02d}": {"how_out": "not out", **batter(line)}}
+    left = {"left_handers": {line["name"]: True}} if data["bats"] == "left" else {}
+    return {"batters": batters, "scorecards": {str(data["innings"]): {"batting": card}}, **left}
 
 
 def _bowler_chosen(state: Mapping[str, Any], event: Event) -> Patch:

@@ -131,7 +131,7 @@ def test_a_ball_on_the_ground_passes_through_nobody(balls: list[DrawnBall]) -> N
 
 
 def test_a_boundary_crosses_the_rope_in_its_sector(balls: list[DrawnBall]) -> None:
-    seen = Counter()
+    seen: Counter[tuple[str, tuple[float, float]]] = Counter()
     for ball in balls:
         if ball.data["kind"] not in ("four", "six"):
             continue

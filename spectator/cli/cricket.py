@@ -12,7 +12,7 @@ import click
 from spectator.cli.play import play as play_episode
 
 if TYPE_CHECKING:
-    from spectator.environments.cricket.imported_matches import ImportReport
+    from spectator.environments.cricket.imported_matches import MatchImport
     from spectator.environments.cricket.real_matches import OverPrice, RealMatch
     from spectator.environments.world import Pack
 
@@ -81,7 +81,7 @@ def import_command(paths: tuple[Path, ...], data_dir: Path, keep: int, verbose: 
         sys.exit(NOTHING_IMPORTED)
 
 
-def _summarize(report: ImportReport, verbose: bool) -> None:
+def _summarize(report: MatchImport, verbose: bool) -> None:
     from spectator.environments.cricket.real_matches import ATTRIBUTION
 
     shown = report.kept if verbose else report.kept[:10]

@@ -19,7 +19,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstra
 from spectator.environments.cricket.laws import MAX_OVERS
 from spectator.environments.cricket.people import BowlingKind, Role
 from spectator.environments.cricket.real_matches import (
-    Place,
+    MatchPlace,
     RealInnings,
     RealMatch,
     RealPlayer,
@@ -42,18 +42,18 @@ class CricsheetError(SpectatorError):
     """A file that is not a match that the world can play; the message says where and why."""
 
 
-class _Part(BaseModel):
+class _SheetPart(BaseModel):
     model_config = ConfigDict(extra="ignore", strict=True, frozen=True)
 
 
-class _Runs(_Part):
+class _SheetRuns(_SheetPart):
     batter: Count
     extras: Count
     total: Count
     non_boundary: bool = False
 
 
-class _Extras(_Part):
+class _SheetExtras(_SheetPart):
     wides: Count = 0
     noballs: Count = 0
     byes: Count = 0
@@ -61,111 +61,111 @@ class _Extras(_Part):
     penalty: Count = 0
 
 
-class _Fielder(_Part):
+class _SheetFielder(_SheetPart):
     name: Name | None = None
 
 
-class _Wicket(_Part):
+class _SheetWicket(_SheetPart):
     kind: Name
     player_out: Name
-    fielders: list[_Fielder] = []
+    fielders: list[_SheetFielder] = []
 
 
-class _Replacement(_Part):
+class _SheetReplacement(_SheetPart):
     team: Name
     incoming: Name = Field(alias="in")
     outgoing: Name | None = Field(alias="out", default=None)
 
 
-class _Replacements(_Part):
-    match: list[_Replacement] = []
+class _SheetReplacements(_SheetPart):
+    match: list[_SheetReplacement] = []
 
 
-class _Delivery(_Part):
+class _SheetDelivery(_SheetPart):
     batter: Name
     bowler: Name
     non_striker: Name
-    runs: _Runs
-    extras: _Extras = _Extras()
-    wickets: list[_Wicket] = []
-    replacements: _Replacements = _Replacements()
+    runs: _SheetRuns
+    extras: _SheetExtras = _SheetExtras()
+    wickets: list[_SheetWicket] = []
+    replacements: _SheetReplacements = _SheetReplacements()
 
 
-class _Over(_Part):
+class _SheetOver(_SheetPart):
     over: int = Field(ge=0, lt=MAX_OVERS)
-    deliveries: list[_Delivery] = Field(max_length=60)
+    deliveries: list[_SheetDelivery] = Field(max_length=60)
 
 
-class _Target(_Part):
+class _SheetTarget(_SheetPart):
     runs: int | None = None
     overs: float | int | None = None
 
 
-class _Penalty(_Part):
+class _SheetPenalty(_SheetPart):
     pre: int = Field(default=0, ge=0, le=50)
     post: int = Field(default=0, ge=0, le=50)
 
 
-class _Innings(_Part):
+class _SheetInnings(_SheetPart):
     team: Name
-    overs: list[_Over] = Field(default=[], max_length=2 * MAX_OVERS)
-    target: _Target = _Target()
-    penalty_runs: _Penalty = _Penalty()
+    overs: list[_SheetOver] = Field(default=[], max_length=2 * MAX_OVERS)
+    target: _SheetTarget = _SheetTarget()
+    penalty_runs: _SheetPenalty = _SheetPenalty()
     absent_hurt: list[Name] = []
     super_over: bool = False
     forfeited: bool = False
 
 
-class _By(_Part):
+class _SheetBy(_SheetPart):
     runs: int | None = None
     wickets: int | None = None
 
 
-class _Outcome(_Part):
+class _SheetOutcome(_SheetPart):
     winner: Name | None = None
-    by: _By = _By()
+    by: _SheetBy = _SheetBy()
     result: str | None = None
     eliminator: Name | None = None
     bowl_out: Name | None = None
     method: str | None = None
 
 
-class _Toss(_Part):
+class _SheetToss(_SheetPart):
     winner: Name
     decision: Literal["bat", "field"]
 
 
-class _Registry(_Part):
+class _SheetRegistry(_SheetPart):
     people: dict[Name, str] = {}
 
 
-class _Info(_Part):
+class _SheetInfo(_SheetPart):
     balls_per_over: int = 6
     dates: list[Name] = Field(min_length=1)
     gender: Literal["male", "female"]
     match_type: Name
     overs: int | None = None
-    outcome: _Outcome
+    outcome: _SheetOutcome
     players: dict[Name, list[Name]]
-    registry: _Registry = _Registry()
+    registry: _SheetRegistry = _SheetRegistry()
     season: str | int | None = None
     teams: list[Name] = Field(min_length=2, max_length=2)
-    toss: _Toss
+    toss: _SheetToss
     venue: Name = "unknown venue"
 
 
-class _Meta(_Part):
+class _SheetMeta(_SheetPart):
     data_version: str
 
 
-class _Check(_Part):
-    meta: _Meta
+class _SheetCheck(_SheetPart):
+    meta: _SheetMeta
     info: dict[str, Any]
 
 
-class _File(_Part):
-    info: _Info
-    innings: list[_Innings] = []
+class _SheetFile(_SheetPart):
+    info: _SheetInfo
+    innings: list[_SheetInnings] = []
 
 
 _KINDS: Final = {"handled the ball": "obstructing the field"}
@@ -185,7 +185,7 @@ class Scorebook:
     """
 
     key: str
-    file: _File
+    file: _SheetFile
     keys: dict[str, str]
     elevens: list[list[str]]
     overs: int
@@ -193,7 +193,7 @@ class Scorebook:
     stop: Stop | None = None
 
     @property
-    def innings(self) -> Sequence[_Innings]:
+    def innings(self) -> Sequence[_SheetInnings]:
         """The two innings of the match, or one."""
         return [one for one in self.file.innings if not one.super_over]
 
@@ -213,13 +213,13 @@ class Scorebook:
         season = self.file.info.season
         return str(season) if season is not None else self.file.info.dates[0][:4]
 
-    def deliveries(self) -> Iterator[tuple[Place, int, _Delivery, int]]:
+    def deliveries(self) -> Iterator[tuple[MatchPlace, int, _SheetDelivery, int]]:
         """Yield place, over, delivery and the batting team of every ball."""
         for number, innings in enumerate(self.innings, 1):
             team, at = self.file.info.teams.index(innings.team), 0
             for over in innings.overs:
                 for delivery in over.deliveries:
-                    yield Place(number, at), over.over, delivery, team
+                    yield MatchPlace(number, at), over.over, delivery, team
                     at += 1
 
 
@@ -238,13 +238,13 @@ def read_scorebook(text: bytes, name: str) -> Scorebook:
         data = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise CricsheetError(f"not readable as JSON ({error}); is it torn? Download it again") from error
-    version = _checked(_Check, data).meta.data_version
+    version = _checked(_SheetCheck, data).meta.data_version
     if not version.startswith("1."):
         raise CricsheetError(
             f"meta.data_version is {version!r}; only version 1 is read. Download JSON, not YAML"
         )
     _refuse_formats(data["info"])
-    file = _checked(_File, data)
+    file = _checked(_SheetFile, data)
     info = file.info
     elevens = [_eleven(file, team) for team in info.teams]
     people = info.registry.people
@@ -285,7 +285,7 @@ def _refuse_formats(info: Mapping[str, Any]) -> None:
         )
 
 
-def _eleven(file: _File, team: str) -> list[str]:
+def _eleven(file: _SheetFile, team: str) -> list[str]:
     """Return the eleven who started, without later replacements."""
     named = file.info.players.get(team)
     if named is None:
@@ -337,7 +337,7 @@ def _check_innings(book: Scorebook) -> None:
         _check_target(book)
 
 
-def _check_delivery(book: Scorebook, place: str, ball: _Delivery) -> None:
+def _check_delivery(book: Scorebook, place: str, ball: _SheetDelivery) -> None:
     for part in ("batter", "non_striker", "bowler"):
         if getattr(ball, part) not in book.keys:
             raise CricsheetError(f"{place}.{part}: {getattr(ball, part)!r} is not in info.players")
@@ -520,11 +520,11 @@ def compile_record(book: Scorebook, habits: Habits) -> Compiled:
     return Compiled(record, [[book.keys[name] for name in eleven] for eleven in elevens], keys)
 
 
-def _where(place: Place, over: int) -> str:
+def _where(place: MatchPlace, over: int) -> str:
     return f"innings[{place.innings - 1}].overs[{over}]"
 
 
-def _earlier(stop: Stop | None, place: Place, why: str) -> Stop:
+def _earlier(stop: Stop | None, place: MatchPlace, why: str) -> Stop:
     if stop is not None and (stop.innings, stop.at) <= place:
         return stop
     return Stop(innings=place.innings, at=place.at, why=why[:300])
@@ -554,7 +554,7 @@ def _role(slot: int, kind: BowlingKind | None) -> Role:
     return "batter" if kind is None else "bowler" if slot >= 7 else "all-rounder"
 
 
-def _result(outcome: _Outcome) -> str:
+def _result(outcome: _SheetOutcome) -> str:
     method = f" ({outcome.method})" if outcome.method else ""
     if outcome.winner is None:
         over = outcome.eliminator or outcome.bowl_out

@@ -30,7 +30,7 @@ from spectator.environments.cricket.match.starts import START_NAMES, match_arran
 from spectator.environments.cricket.people import MAX_UNEVEN
 from spectator.environments.cricket.real_matches import (
     START,
-    Place,
+    MatchPlace,
     RealMatch,
     new_match,
     place_of,
@@ -119,8 +119,8 @@ class CricketOptions(OptionsModel):
         max_length=12,
         validate_default=True,
     )
-    real_team: Literal[1, 2] = optional_field(
-        "Which team of a real match the agent captains: the first or second named", default=1
+    real_team: int = optional_field(
+        "Which team of a real match the agent captains: the first or second named", default=1, ge=1, le=2
     )
 
     @field_validator("real_from")
@@ -467,7 +467,7 @@ class CricketEnvironment:
         return dict(self._parts), self._parts["score"] if decided else 0.0
 
 
-def _real_match(options: Mapping[str, Any]) -> tuple[RealMatch, Place, int] | None:
+def _real_match(options: Mapping[str, Any]) -> tuple[RealMatch, MatchPlace, int] | None:
     """Return the real match of these options, where play starts, and the team that takes the home seat."""
     if options.get("real_match") is None:
         return None

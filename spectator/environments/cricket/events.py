@@ -332,6 +332,7 @@ class RealMatchShown(EventData):
     start: str = Field(description="Innings and overs from which it is played on, such as 2:14.3")
     attribution: str
     lines: dict[str, list[list[int]]] = Field(description="Real runs and wickets after each over, by innings")
+    batting: dict[str, Side] = Field(description="The seat of the side that really batted, by innings")
     prices: list[dict[str, Any]] | None = optional_field("What each real over was worth")
 
 

@@ -40,8 +40,8 @@ from spectator.environments.cricket.match.game import Game
 from spectator.environments.cricket.ratings import Delivery, Rating, Ratings, rate
 from spectator.environments.cricket.real_matches import (
     ATTRIBUTION,
+    MatchPlace,
     OverPrice,
-    Place,
     RealMatch,
     RealPlayer,
     RecordError,
@@ -73,7 +73,7 @@ class Imported:
 
 
 @dataclass(slots=True)
-class ImportReport:
+class MatchImport:
     """What became of the files.
 
     Args:
@@ -98,14 +98,14 @@ def match_files(paths: Sequence[Path]) -> Iterator[Path]:
 
 def import_matches(
     paths: Sequence[Path], *, keep: int = KEPT, advanced: Callable[[], None] = lambda: None
-) -> ImportReport:
+) -> MatchImport:
     """Read match files, rate everyone in them, and return the matches that can be played on.
 
     Args:
         keep: Matches to keep.
         advanced: Called after each file.
     """
-    report, books = ImportReport(), dict[str, tuple[Path, Scorebook]]()
+    report, books = MatchImport(), dict[str, tuple[Path, Scorebook]]()
     for path in match_files(paths):
         try:
             book = read_scorebook(path.read_bytes(), path.stem)
@@ -147,7 +147,7 @@ def _collect(number: int, one: Compiled, model: BallModel, deliveries: list[Deli
     """Add a match's deliveries with what was expected of each; return why it ends early, if so."""
     record, slots = one.record, [list(people) for people in one.people]
     waiting = list(zip(record.substitutions, one.substitutes, strict=False))
-    match = new_match(record, Place(1, 0), model, random.Random(0))
+    match = new_match(record, MatchPlace(1, 0), model, random.Random(0))
     try:
         for ball in replay(match, record):
             while waiting and (waiting[0][0].innings, waiting[0][0].at) <= ball.place:
@@ -265,7 +265,7 @@ def imported_packs(folder: Path) -> dict[str, Pack]:
 HOW_PRICED: Final = (
     "Before each over, the fielding side's chance to win with the bowler who bowled it and with the best, "
     "everything else as real sides play it: Cricsheet records neither fields nor plans. Luck is the chance "
-    "after the over minus the chance before it."
+    "after the over minus the chance before it; fields, plans and strokes are in it."
 )
 
 
@@ -278,7 +278,7 @@ def price_overs(record: RealMatch, profile: str, level: str | float) -> Iterator
     """
     model = load_model(profile, level)
     for number, played in enumerate(record.innings, 1):
-        end = Place(number, len(played.balls))
+        end = MatchPlace(number, len(played.balls))
         match = new_match(record, end, model, random.Random(0))
         game = Game(
             format_of(record.overs), match.teams, model, random.Random(0), caller="home", super_over=True
@@ -287,7 +287,7 @@ def price_overs(record: RealMatch, profile: str, level: str | float) -> Iterator
         yield from _priced(game, record, end, number)
 
 
-def _priced(game: Game, record: RealMatch, end: Place, number: int) -> Iterator[OverPrice]:
+def _priced(game: Game, record: RealMatch, end: MatchPlace, number: int) -> Iterator[OverPrice]:
     match = game.playing
     tracker = BallTracker(PlanEffects(game.model.tables))
     side = side_of(1 - record.innings[number - 1].batting, 0)

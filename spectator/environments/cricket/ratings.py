@@ -34,7 +34,7 @@ ROUNDS: Final = 4
 LEAST, MOST = 0.6, 1.7
 
 
-class Spread(NamedTuple):
+class LatentSpread(NamedTuple):
     """True spread between professionals of each ratio."""
 
     bat_runs: float
@@ -45,7 +45,7 @@ class Spread(NamedTuple):
 
 
 @cache
-def spreads() -> Spread:
+def spreads() -> LatentSpread:
     """Return the mean latent spreads of ``player_skill.json`` over all groups."""
     path = Path(__file__).parent / "data" / "player_skill.json"
     skill: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -55,7 +55,7 @@ def spreads() -> Spread:
         return float(sum(found) / len(found))
 
     batters, bowlers = skill["batters"], {kind: skill["bowlers"][kind] for kind in ("pace", "spin")}
-    return Spread(
+    return LatentSpread(
         mean(batters, "run_rate_ratio"),
         mean(batters, "dismissal_ratio"),
         mean(bowlers, "runs_conceded_ratio"),

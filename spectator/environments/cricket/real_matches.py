@@ -71,11 +71,11 @@ Ratio = Annotated[float, Field(ge=0.2, le=5.0)]
 Figure = Annotated[int, Field(ge=0, le=99)]
 
 
-class _Part(BaseModel):
+class _RecordPart(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
 
-class RealPlayer(_Part):
+class RealPlayer(_RecordPart):
     """A player with shrunk ratings; ratios as in `people.Player`."""
 
     name: Text
@@ -88,7 +88,7 @@ class RealPlayer(_Part):
     bowl_extras: Ratio = 1.0
 
 
-class RealWicket(_Part):
+class RealWicket(_RecordPart):
     """How a batter left at a delivery; players are places in the elevens."""
 
     at: int = Field(ge=0, description="Index of the delivery")
@@ -97,7 +97,7 @@ class RealWicket(_Part):
     fielder: Slot | None = None
 
 
-class RealInnings(_Part):
+class RealInnings(_RecordPart):
     """An innings as it was scored."""
 
     batting: int = Field(ge=0, le=1, description="Team that bats: 0 or 1")
@@ -119,7 +119,7 @@ class RealInnings(_Part):
         return balls
 
 
-class Substitution(_Part):
+class Substitution(_RecordPart):
     """A player who takes another's place from a delivery on."""
 
     innings: int = Field(ge=1, le=2)
@@ -129,7 +129,7 @@ class Substitution(_Part):
     player: RealPlayer
 
 
-class Stop(_Part):
+class Stop(_RecordPart):
     """The first delivery that the world cannot follow, and why."""
 
     innings: int = Field(ge=1, le=2)
@@ -137,7 +137,7 @@ class Stop(_Part):
     why: Annotated[str, StringConstraints(max_length=300)]
 
 
-class OverPrice(_Part):
+class OverPrice(_RecordPart):
     """What a real over was worth to the fielding side, in chances to win.
 
     Args:
@@ -158,7 +158,7 @@ class OverPrice(_Part):
     after: float
 
 
-class RealMatch(_Part):
+class RealMatch(_RecordPart):
     """The record of a real match."""
 
     title: Text
@@ -192,7 +192,7 @@ class RealMatch(_Part):
         return self
 
 
-class Place(NamedTuple):
+class MatchPlace(NamedTuple):
     """A place in a real match: before delivery ``at`` (from 0) of an innings."""
 
     innings: int
@@ -206,7 +206,7 @@ class RecordError(ValueError):
         place: The first delivery that cannot be followed, if it is one.
     """
 
-    def __init__(self, message: str, place: Place | None = None) -> None:
+    def __init__(self, message: str, place: MatchPlace | None = None) -> None:
         super().__init__(message)
         self.place = place
 
@@ -215,7 +215,7 @@ START: Final = "1:0.0"
 _PLACE: Final = re.compile(r"(?:([12]):)?(\d{1,2})\.([0-5])(?:\+(\d))?")
 
 
-def place_of(record: RealMatch, text: str) -> Place:
+def place_of(record: RealMatch, text: str) -> MatchPlace:
     """Return the place that a text names.
 
     Args:
@@ -240,7 +240,7 @@ def place_of(record: RealMatch, text: str) -> Place:
     if valid < wanted or at + more > len(rows):
         raise RecordError(f"innings {number} has only {_counted(rows)}; start at {text!r} is not in it")
     at += more
-    place, stop = Place(number, at), record.stop
+    place, stop = MatchPlace(number, at), record.stop
     if stop is not None and (place > (stop.innings, stop.at) or place == (2, 0) == (stop.innings, stop.at)):
         raise RecordError(f"the world cannot follow the match to {text!r}: {stop.why}")
     return place
@@ -255,7 +255,7 @@ def _whole(row: list[int]) -> list[int]:
     return row + [0] * (11 - len(row))
 
 
-def teams_at(record: RealMatch, place: Place, home: int = 0) -> dict[Side, Team]:
+def teams_at(record: RealMatch, place: MatchPlace, home: int = 0) -> dict[Side, Team]:
     """Return both elevens as they are at a place, with substitutes in.
 
     Args:
@@ -295,14 +295,14 @@ class Replayed:
         category: The model's category of what happened.
     """
 
-    place: Place
+    place: MatchPlace
     row: list[int]
     situation: Situation
     ball: Ball
     category: int
 
 
-def replay(match: Match, record: RealMatch, until: Place | None = None) -> Iterator[Replayed]:
+def replay(match: Match, record: RealMatch, until: MatchPlace | None = None) -> Iterator[Replayed]:
     """Score a real match again, delivery by delivery; each is scored after it was yielded.
 
     Args:
@@ -322,12 +322,12 @@ def replay(match: Match, record: RealMatch, until: Place | None = None) -> Itera
             innings.limit -= played.absent
             _add_penalty(innings, played.before)
         except (LawBroken, RecordError) as error:
-            raise RecordError(getattr(error, "message", str(error)), Place(number, 0)) from error
+            raise RecordError(getattr(error, "message", str(error)), MatchPlace(number, 0)) from error
         leaving: dict[int, list[RealWicket]] = {}
         for wicket in played.wickets:
             leaving.setdefault(wicket.at, []).append(wicket)
         for at, short in enumerate(played.balls):
-            place = Place(number, at)
+            place = MatchPlace(number, at)
             row = _whole(short)
             if place == until:
                 _change_ends(innings, row)
@@ -349,7 +349,7 @@ def replay(match: Match, record: RealMatch, until: Place | None = None) -> Itera
         _add_penalty(innings, played.after)
 
 
-def reach(match: Match, record: RealMatch, place: Place) -> Iterator[Replayed]:
+def reach(match: Match, record: RealMatch, place: MatchPlace) -> Iterator[Replayed]:
     """Bring a match to a place of the record, as :func:`replay` does, ready to be played on.
 
     Raises:
@@ -362,7 +362,7 @@ def reach(match: Match, record: RealMatch, place: Place) -> Iterator[Replayed]:
         raise RecordError("the match is over there; start at an earlier ball")
 
 
-def new_match(record: RealMatch, place: Place, model: BallModel, rng: random.Random) -> Match:
+def new_match(record: RealMatch, place: MatchPlace, model: BallModel, rng: random.Random) -> Match:
     """Return a match before its first ball, with the elevens of a place; the first team is at home."""
     first = side_of(record.innings[0].batting, 0)
     return Match(format_of(record.overs), teams_at(record, place), first, model, rng)
@@ -405,7 +405,7 @@ def _ready(match: Match, row: list[int], wickets: list[RealWicket]) -> tuple[Bal
 
 
 def _change_ends(innings: Innings, row: list[int]) -> None:
-    """Place the batters who are in as the next delivery has them, since no record says who crossed."""
+    """MatchPlace the batters who are in as the next delivery has them, since no record says who crossed."""
     known = {innings.striker, innings.non_striker} - {None}
     if known and known <= {row[1], row[2]}:
         innings.striker, innings.non_striker = (end if end in known else None for end in row[1:3])
@@ -503,7 +503,7 @@ def category_of(ball: Ball) -> int:
     return _RUNS.get(ball.bat, SIX)
 
 
-def start_at(game: Game, record: RealMatch, place: Place, home: int, rng: random.Random) -> None:
+def start_at(game: Game, record: RealMatch, place: MatchPlace, home: int, rng: random.Random) -> None:
     """Bring a game from before its toss to a place of a real match.
 
     The day's effect is drawn from what the balls so far reveal of it.
@@ -556,6 +556,7 @@ def shown(record: RealMatch, home: int, text: str) -> dict[str, Any]:
         "start": text,
         "attribution": ATTRIBUTION,
         "lines": lines,
+        "batting": {str(number): side_of(one.batting, home) for number, one in enumerate(record.innings, 1)},
         **({"prices": [one.model_dump() for one in record.prices]} if record.prices else {}),
     }
 

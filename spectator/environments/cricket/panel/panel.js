@@ -11,6 +11,7 @@ import { deedOf, mountDeeds } from "./deeds_card.js";
 import { mountField } from "./field.js";
 import { makeFlight } from "./flight.js";
 import { mountPlans } from "./plans.js";
+import { mountReal } from "./real.js";
 import { mountScore } from "./score.js";
 import { weight, worths } from "./weights.js";
 import { swingOf, whyWords } from "./why.js";
@@ -38,13 +39,14 @@ export default {
     const plans = mountPlans(ctx);
     const deeds = mountDeeds(ctx);
     const cards = mountCards(ctx);
+    const real = mountReal(ctx);
     const fold = h("div", { class: "cricket fold" },
       h("div", { class: "fold__column" }, field.element, chart.element),
       h("div", { class: "fold__column" }, ball.element, ball.why, chances.element, chances.story), crease.element, bowlers.element);
     ctx.lead.append(fold);
-    root.append(h("div", { class: "cricket rest" }, wheel.element, plans.element, cards.element, deeds.element));
+    root.append(h("div", { class: "cricket rest" }, wheel.element, plans.element, cards.element, real.element, deeds.element));
     const travels = ctx.parts([ball, field]);
-    const lands = ctx.parts([score, chances, crease, chart, bowlers, wheel, plans, cards, deeds]);
+    const lands = ctx.parts([score, chances, crease, chart, bowlers, wheel, plans, cards, real, deeds]);
     /** @type {ReturnType<typeof setTimeout> | undefined} */ let landing;
     return {
       /** @param {any} state @param {any} event */

@@ -9,7 +9,7 @@ from typing import Any
 from spectator.environments.cricket.imported_matches import import_matches
 from spectator.environments.cricket.match.engine import load_model
 from spectator.environments.cricket.match.starts import advance, position
-from spectator.environments.cricket.real_matches import Place, new_match, reach
+from spectator.environments.cricket.real_matches import MatchPlace, new_match, reach
 from tests.environments.cricket.real.cricsheet_files import cricsheet_of, simulated, written
 
 
@@ -35,7 +35,7 @@ def test_the_scorecard_at_every_ball_is_the_original_one(tmp_path: Path) -> None
         while original.result is None:
             if original.awaited == "ball":
                 number = original.number
-                place = Place(number, at[number])
+                place = MatchPlace(number, at[number])
                 match = new_match(record, place, load_model("men", "all"), random.Random(0))
                 for _ in reach(match, record, place):
                     pass

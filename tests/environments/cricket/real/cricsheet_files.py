@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from spectator.environments.cricket.match.engine import Match, PlayedBall
-from spectator.environments.cricket.people import Player
 from spectator.environments.cricket.simulation import open_match, play_out
 
 Teams = Callable[[Match], None]
@@ -100,10 +99,3 @@ def deliveries(match: Mapping[str, Any], innings: int) -> Iterator[dict[str, Any
     """All deliveries of an innings, from 1."""
     for over in match["innings"][innings - 1]["overs"]:
         yield from over["deliveries"]
-
-
-def stronger(player: Player, **ratios: float) -> Player:
-    """The player with other ratios."""
-    import dataclasses
-
-    return dataclasses.replace(player, **ratios)

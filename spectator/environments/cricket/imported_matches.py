@@ -124,9 +124,9 @@ def import_matches(
     deliveries: list[Delivery] = []
     for number, (book, one) in enumerate(zip(read, compiled, strict=True)):
         model = load_model("women" if book.women else "men", "all")
-        error = _collect(number, one, model, deliveries)
-        if error is not None and error.place is not None:
-            stop = Stop(innings=error.place.innings, at=error.place.at, why=str(error)[:300])
+        broken = _collect(number, one, model, deliveries)
+        if broken is not None and broken.place is not None:
+            stop = Stop(innings=broken.place.innings, at=broken.place.at, why=str(broken)[:300])
             compiled[number] = Compiled(
                 one.record.model_copy(update={"stop": _first(one.record.stop, stop)}),
                 one.people,

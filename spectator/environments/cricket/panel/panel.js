@@ -11,7 +11,6 @@ import { deedOf, mountDeeds } from "./deeds_card.js";
 import { mountField } from "./field.js";
 import { makeFlight } from "./flight.js";
 import { mountPlans } from "./plans.js";
-import { mountReal } from "./real.js";
 import { mountScore } from "./score.js";
 import { weight, worths } from "./weights.js";
 import { swingOf, whyWords } from "./why.js";
@@ -39,7 +38,7 @@ export default {
     const plans = mountPlans(ctx);
     const deeds = mountDeeds(ctx);
     const cards = mountCards(ctx);
-    const real = mountReal(ctx);
+    const real = mountRealLater(ctx);
     const fold = h("div", { class: "cricket fold" },
       h("div", { class: "fold__column" }, field.element, chart.element),
       h("div", { class: "fold__column" }, ball.element, ball.why, chances.element, chances.story), crease.element, bowlers.element);
@@ -81,6 +80,27 @@ export default {
   worths,
   turns: (/** @type {any} */ state, /** @type {(moment: string) => any} */ stateAt) => turns(state.world ?? {}, stateAt),
 };
+
+/** The card of the real match that is played on, fetched if there is one. @param {any} ctx */
+function mountRealLater(ctx) {
+  const element = ctx.ui.h("div", { hidden: true });
+  /** @type {any} */ let newest = null;
+  /** @type {Promise<any> | null} */ let card = null;
+  return {
+    element,
+    /** @param {any} world */
+    update(world) {
+      newest = world;
+      if (!world.real) return;
+      card ??= import("./real.js").then(({ mountReal }) => mountReal(ctx), () => null);
+      void card.then((one) => {
+        if (one && element.hidden) element.append(one.element);
+        element.hidden = !one;
+        one?.update(newest);
+      });
+    },
+  };
+}
 
 /** A wicket or a six takes the screen once the ball has come to rest. @param {any} ball @param {ReturnType<typeof makeFlight>} flight @param {any} ctx */
 async function tellLarge(ball, flight, ctx) {

@@ -34,7 +34,7 @@ export function mountReal({ ui: { h, replace, setText, clip, plain } }) {
   const words = h("p");
   const tables = h("div", { class: "real__tables" });
   const source = h("p", { class: "quiet" });
-  const element = h("section", { class: "card real", "aria-label": "The real match", hidden: true }, h("header", { class: "card__head" }, h("h2", {}, "The real match")), words, tables, source);
+  const element = h("section", { class: "card real", "aria-label": "The real match" }, h("header", { class: "card__head" }, h("h2", {}, "The real match")), words, tables, source);
   /** @type {unknown[]} */ let drawn = [NaN];
 
   return {
@@ -44,7 +44,6 @@ export function mountReal({ ui: { h, replace, setText, clip, plain } }) {
       const seen = [world.real, world.scorecards, world.chances, world.result];
       if (!world.real || seen.every((value, index) => value === drawn[index])) return;
       drawn = seen;
-      element.hidden = false;
       const { title, venue, date, result, start, prices } = world.real;
       setText(words, clip(plain(`${title}, ${venue}, ${date}. Really: ${result}. Played on from ${start}${world.result ? `: ${world.result}` : ""}.`), 400));
       const head = prices ? HEAD : HEAD.slice(0, 3);
@@ -53,6 +52,5 @@ export function mountReal({ ui: { h, replace, setText, clip, plain } }) {
           h("tbody", {}, ...realRows(world, number).map((row) => h("tr", {}, ...row.slice(0, head.length).map((cell, index) => (index ? h("td", {}, clip(plain(String(cell)), 28)) : h("th", { scope: "row" }, cell))))))))));
       setText(source, `${prices ? `Chances in %, of ${clip(plain(world.teams?.home?.name ?? "home"), 40)}. Worth: the real bowler against the best choice, for the fielding side; luck: everything else in the over, fields and strokes included. ` : ""}${world.real.attribution}.`);
     },
-    destroy() {},
   };
 }

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from spectator.environments.cricket.laws import Side
 from spectator.environments.cricket.match.engine import Match, PlayedBall
 from spectator.environments.cricket.simulation import open_match, play_out
 
@@ -30,13 +31,13 @@ def cricsheet_of(
     innings: list[dict[str, Any]] = []
     for played in play_out(match):
         side = match.batting[played.innings - 1]
-        other = "away" if side == "home" else "home"
+        fielding: Side = "away" if side == "home" else "home"
         if len(innings) < played.innings:
             innings.append({"team": match.teams[side].name, "overs": []})
         overs = innings[-1]["overs"]
         if not overs or overs[-1]["over"] != played.over:
             overs.append({"over": played.over, "deliveries": []})
-        overs[-1]["deliveries"].append(_delivery(played, names[side], names[other]))
+        overs[-1]["deliveries"].append(_delivery(played, names[side], names[fielding]))
     if len(innings) == 2:
         innings[1]["target"] = {"runs": match.innings[0].runs + 1, "overs": match.format.overs}
     result = match.result

@@ -28,6 +28,8 @@ SEASON_SD: Final = 0.06
 """Spread between seasons: first innings made 168 in 2018-22 and 189 in 2023-24."""
 VENUE_SD: Final = 0.066
 """Spread between grounds: 11 of 170 runs, see :mod:`.ball.grounds`."""
+FULL_RUNS: Final = 300.0
+"""Expected runs of a whole match of 20 overs a side; a shorter match counts in proportion."""
 RUNS_NOISE: Final = 2.4
 """Variance of a ball's runs divided by its mean."""
 ROUNDS: Final = 4
@@ -140,13 +142,16 @@ def rate(deliveries: Sequence[Delivery], grounds: Sequence[str], seasons: Sequen
         for match, runs in enumerate(expected)
         if runs > 0.0
     }
+    shares = [min(1.0, runs / FULL_RUNS) for runs in expected]
     by_season, by_venue = dict[str, float](), dict[str, float]()
     for _ in range(ROUNDS):
         by_season = _effects(
-            ((seasons[one], log - by_venue.get(grounds[one], 0.0)) for one, log in logs.items()), SEASON_SD
+            ((seasons[one], log - by_venue.get(grounds[one], 0.0), shares[one]) for one, log in logs.items()),
+            SEASON_SD,
         )
         by_venue = _effects(
-            ((grounds[one], log - by_season[seasons[one]]) for one, log in logs.items()), VENUE_SD
+            ((grounds[one], log - by_season[seasons[one]], shares[one]) for one, log in logs.items()),
+            VENUE_SD,
         )
     found = Ratings({}, by_venue, by_season)
     day = [found.scoring(grounds[match], seasons[match]) for match in range(len(grounds))]
@@ -185,13 +190,13 @@ def rate(deliveries: Sequence[Delivery], grounds: Sequence[str], seasons: Sequen
     return found
 
 
-def _effects(logs: Iterable[tuple[str, float]], spread: float) -> dict[str, float]:
-    """Return shrunk means by name."""
-    total, count = dict[str, float](), Counter[str]()
-    for name, log in logs:
-        total[name] = total.get(name, 0.0) + log
-        count[name] += 1
-    return {name: value / (count[name] + (MATCH_SD / spread) ** 2) for name, value in total.items()}
+def _effects(logs: Iterable[tuple[str, float, float]], spread: float) -> dict[str, float]:
+    """Return shrunk means by name, of log ratios with their weights."""
+    total, weight = dict[str, float](), dict[str, float]()
+    for name, log, share in logs:
+        total[name] = total.get(name, 0.0) + share * log
+        weight[name] = weight.get(name, 0.0) + share
+    return {name: value / (weight[name] + (MATCH_SD / spread) ** 2) for name, value in total.items()}
 
 
 def _ratios(balls: Iterable[tuple[str, int, float]], prior: float) -> dict[str, float]:

@@ -45,7 +45,7 @@ def test_the_form_starts_a_real_match_and_the_page_shows_both_lines(
     page.get_by_label("Pace").select_option("max")
     page.get_by_role("button", name="Start the match").click()
     card = page.get_by_role("region", name="The real match")
-    expect(card).to_contain_text(f"Really: {one.record.result}. Played on from 1:0.3")
+    expect(card).to_contain_text(f"Real result: {one.record.result}. Played on from 1:0.3")
     expect(card).to_contain_text(ATTRIBUTION)
     expect(card.get_by_role("row")).not_to_have_count(0)
     expect(card).to_contain_text(one.record.prices[0].bowler)

@@ -83,7 +83,7 @@ export default {
 
 /** The card of the real match that is played on, fetched if there is one. @param {any} ctx */
 function mountRealLater(ctx) {
-  const element = ctx.ui.h("div", { hidden: true });
+  const element = ctx.ui.h("div", { class: "real-match", hidden: true });
   /** @type {any} */ let newest = null;
   /** @type {Promise<any> | null} */ let card = null;
   return {

@@ -4,7 +4,7 @@
 import { inningsName, oversOf } from "./words.js";
 
 const points = (/** @type {number | undefined} */ share) => (share === undefined ? "–" : `${Math.round(100 * share)}`);
-const signed = (/** @type {number} */ share) => `${share < 0 ? "−" : "+"}${Math.abs(100 * share).toFixed(1)}`;
+const signed = (/** @type {number} */ share) => Math.abs(share) < 0.0005 ? "0.0" : `${share < 0 ? "−" : "+"}${Math.abs(100 * share).toFixed(1)}`;
 const HEAD = ["Over", "Real score", "Played here", "Real chance", "Played here", "Real bowler", "Best choice", "Worth", "Luck"];
 
 /**
@@ -32,7 +32,7 @@ export function realRows(world, number) {
 /** @param {any} ctx */
 export function mountReal({ ui: { h, replace, setText, clip, plain } }) {
   const words = h("p");
-  const tables = h("div", { class: "real__tables" });
+  const tables = h("div", { class: "real__tables", tabindex: "0", role: "group", "aria-label": "Overs of the real match" });
   const source = h("p", { class: "quiet" });
   const element = h("section", { class: "card real", "aria-label": "The real match" }, h("header", { class: "card__head" }, h("h2", {}, "The real match")), words, tables, source);
   /** @type {unknown[]} */ let drawn = [NaN];
@@ -45,7 +45,7 @@ export function mountReal({ ui: { h, replace, setText, clip, plain } }) {
       if (!world.real || seen.every((value, index) => value === drawn[index])) return;
       drawn = seen;
       const { title, venue, date, result, start, prices } = world.real;
-      setText(words, clip(plain(`${title}, ${venue}, ${date}. Really: ${result}. Played on from ${start}${world.result ? `: ${world.result}` : ""}.`), 400));
+      setText(words, clip(plain(`${title}, ${venue}, ${date}. Real result: ${result}. Played on from ${start}${world.result ? `: ${world.result}` : ""}.`), 400));
       const head = prices ? HEAD : HEAD.slice(0, 3);
       replace(tables, ...Object.keys(world.real.lines).sort().map((number) => h("details", { open: Number(number) === world.innings }, h("summary", {}, inningsName(Number(number))),
         h("table", {}, h("thead", {}, h("tr", {}, ...head.map((name) => h("th", { scope: "col" }, name)))),

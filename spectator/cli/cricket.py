@@ -66,7 +66,7 @@ def import_command(paths: tuple[Path, ...], data_dir: Path, keep: int, verbose: 
     count = sum(1 for _ in match_files(paths))
     if not count:
         raise click.UsageError("no .json file in these folders; extract the archive of Cricsheet first")
-    with click.progressbar(length=count, label="reading", file=sys.stderr) as going:
+    with click.progressbar(length=2 * count, label="reading", file=sys.stderr) as going:
         report = import_matches(paths, keep=keep, advanced=lambda: going.update(1))
     for path, why in report.refused:
         click.echo(f"{path}: {why}", err=True)

@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeVar
 
@@ -68,7 +68,7 @@ class _SheetFielder(_SheetPart):
 class _SheetWicket(_SheetPart):
     kind: Name
     player_out: Name
-    fielders: list[_SheetFielder] = []
+    fielders: list[_SheetFielder] = Field(default_factory=list)
 
 
 class _SheetReplacement(_SheetPart):
@@ -78,7 +78,11 @@ class _SheetReplacement(_SheetPart):
 
 
 class _SheetReplacements(_SheetPart):
-    match: list[_SheetReplacement] = []
+    match: list[_SheetReplacement] = Field(default_factory=list)
+
+
+_NO_EXTRAS: Final = _SheetExtras()
+_NO_REPLACEMENTS: Final = _SheetReplacements()
 
 
 class _SheetDelivery(_SheetPart):
@@ -86,9 +90,9 @@ class _SheetDelivery(_SheetPart):
     bowler: Name
     non_striker: Name
     runs: _SheetRuns
-    extras: _SheetExtras = _SheetExtras()
-    wickets: list[_SheetWicket] = []
-    replacements: _SheetReplacements = _SheetReplacements()
+    extras: _SheetExtras = Field(default_factory=lambda: _NO_EXTRAS)
+    wickets: list[_SheetWicket] = Field(default_factory=list)
+    replacements: _SheetReplacements = Field(default_factory=lambda: _NO_REPLACEMENTS)
 
 
 class _SheetOver(_SheetPart):
@@ -111,7 +115,7 @@ class _SheetInnings(_SheetPart):
     overs: list[_SheetOver] = Field(default=[], max_length=2 * MAX_OVERS)
     target: _SheetTarget = _SheetTarget()
     penalty_runs: _SheetPenalty = _SheetPenalty()
-    absent_hurt: list[Name] = []
+    absent_hurt: list[Name] = Field(default_factory=list)
     super_over: bool = False
     forfeited: bool = False
 
@@ -165,7 +169,7 @@ class _SheetCheck(_SheetPart):
 
 class _SheetFile(_SheetPart):
     info: _SheetInfo
-    innings: list[_SheetInnings] = []
+    innings: list[_SheetInnings] = Field(default_factory=list)
 
 
 _KINDS: Final = {"handled the ball": "obstructing the field"}
@@ -391,7 +395,7 @@ SPIN_STUMPING: Final = 2.5
 """Log odds that a stumping adds to a bowler being a spinner; an assumption."""
 
 
-def habits_of(books: Sequence[Scorebook], spin_by_over: Sequence[float]) -> Habits:
+def habits_of(books: Iterable[Scorebook], spin_by_over: Sequence[float]) -> Habits:
     """Infer everyone's habits from all matches.
 
     Args:

@@ -37,7 +37,7 @@ from spectator.environments.cricket.laws import BOWLERS_DISMISSALS, Side, format
 from spectator.environments.cricket.match.engine import Match, load_model
 from spectator.environments.cricket.match.forecasts import read_state
 from spectator.environments.cricket.match.game import Game
-from spectator.environments.cricket.ratings import Delivery, Rating, Ratings, rate
+from spectator.environments.cricket.ratings import Duel, Rating, Ratings, rate
 from spectator.environments.cricket.real_matches import (
     ATTRIBUTION,
     MatchPlace,
@@ -103,39 +103,44 @@ def import_matches(
 
     Args:
         keep: Matches to keep.
-        advanced: Called after each file.
+        advanced: Called after each file, in each of two readings.
     """
-    report, books = MatchImport(), dict[str, tuple[Path, Scorebook]]()
-    for path in match_files(paths):
-        try:
-            book = read_scorebook(path.read_bytes(), path.stem)
-            if book.key in books:
-                raise CricsheetError(f"{books[book.key][0]} has the same name; rename one of them")
-            books[book.key] = path, book
-        except CricsheetError as error:
-            report.refused.append((path, str(error)))
-        except OSError as error:
-            report.refused.append((path, f"cannot be read: {error.strerror}"))
-        advanced()
-    read = [book for _, book in books.values()]
-    report.counted = len(read)
-    habits = habits_of(read, spin_shares())
-    compiled = [compile_record(book, habits) for book in read]
-    deliveries: list[Delivery] = []
-    for number, (book, one) in enumerate(zip(read, compiled, strict=True)):
-        model = load_model("women" if book.women else "men", "all")
-        broken = _collect(number, one, model, deliveries)
+    report, found = MatchImport(), dict[str, tuple[Path, str]]()
+
+    def first_reading() -> Iterator[Scorebook]:
+        for path in match_files(paths):
+            try:
+                book = read_scorebook(path.read_bytes(), path.stem)
+                if book.key in found:
+                    raise CricsheetError(f"{found[book.key][0]} has the same name; rename one of them")
+                found[book.key] = path, book.file.info.dates[0]
+                yield book
+            except CricsheetError as error:
+                report.refused.append((path, str(error)))
+            except OSError as error:
+                report.refused.append((path, f"cannot be read: {error.strerror}"))
+            advanced()
+
+    habits = habits_of(first_reading(), spin_shares())
+    report.counted = len(found)
+    latest = sorted(found, key=lambda key: (found[key][1], key), reverse=True)[:keep]
+    kept: dict[str, tuple[Scorebook, Compiled]] = {}
+    duels, grounds, seasons = list[Duel](), list[str](), list[str]()
+    for number, (key, (path, _)) in enumerate(found.items()):  # again, so that memory holds one at a time
+        book = read_scorebook(path.read_bytes(), path.stem)
+        one = compile_record(book, habits)
+        broken = _collect(number, one, load_model("women" if book.women else "men", "all"), duels)
         if broken is not None and broken.place is not None:
             stop = Stop(innings=broken.place.innings, at=broken.place.at, why=str(broken)[:300])
-            compiled[number] = Compiled(
-                one.record.model_copy(update={"stop": _first(one.record.stop, stop)}),
-                one.people,
-                one.substitutes,
-            )
-    report.ratings = rate(deliveries, [book.venue for book in read], [book.season for book in read])
-    whole = [_finished(book, one, report.ratings) for book, one in zip(read, compiled, strict=True)]
-    whole.sort(key=lambda one: (one.record.date, one.key), reverse=True)
-    report.kept = whole[:keep]
+            record = one.record.model_copy(update={"stop": _first(one.record.stop, stop)})
+            one = Compiled(record, one.people, one.substitutes)
+        grounds.append(book.venue)
+        seasons.append(book.season)
+        if key in latest:
+            kept[key] = book, one
+        advanced()
+    report.ratings = rate(duels, grounds, seasons)
+    report.kept = [_finished(*kept[key], report.ratings) for key in latest]
     return report
 
 
@@ -143,11 +148,13 @@ def _first(known: Stop | None, found: Stop) -> Stop:
     return found if known is None or (found.innings, found.at) < (known.innings, known.at) else known
 
 
-def _collect(number: int, one: Compiled, model: BallModel, deliveries: list[Delivery]) -> RecordError | None:
-    """Add a match's deliveries with what was expected of each; return why it ends early, if so."""
+def _collect(number: int, one: Compiled, model: BallModel, duels: list[Duel]) -> RecordError | None:
+    """Add a match's duels with what was expected of each; return why it ends early, if so."""
     record, slots = one.record, [list(people) for people in one.people]
     waiting = list(zip(record.substitutions, one.substitutes, strict=False))
     match = new_match(record, MatchPlace(1, 0), model, random.Random(0))
+    met: dict[tuple[str, str], list[float]] = {}
+    broken: RecordError | None = None
     try:
         for ball in replay(match, record):
             while waiting and (waiting[0][0].innings, waiting[0][0].at) <= ball.place:
@@ -156,22 +163,24 @@ def _collect(number: int, one: Compiled, model: BallModel, deliveries: list[Deli
             team = record.innings[ball.place.innings - 1].batting
             ball.situation.effect = 0.0
             chances = model.weights(ball.situation)
-            deliveries.append(
-                Delivery(
-                    number,
-                    slots[team][ball.row[1]],
-                    slots[1 - team][ball.row[3]],
+            sums = met.setdefault((slots[team][ball.row[1]], slots[1 - team][ball.row[3]]), [0.0] * 7)
+            for at, value in enumerate(
+                (
                     sum(runs * chances[category] for category, runs in enumerate(OFF_THE_BAT)),
                     chances[WICKET],
                     chances[WIDE] + chances[NO_BALL],
                     ball.ball.bat,
-                    int(ball.ball.dismissal in BOWLERS_DISMISSALS),
-                    int(not ball.ball.valid),
+                    ball.ball.dismissal in BOWLERS_DISMISSALS,
+                    not ball.ball.valid,
+                    1,
                 )
-            )
+            ):
+                sums[at] += value
     except RecordError as error:
-        return error
-    return None
+        broken = error
+    for (batter, bowler), (runs, out, extras, *counts) in met.items():
+        duels.append(Duel(number, batter, bowler, runs, out, extras, *map(int, counts)))
+    return broken
 
 
 def _finished(book: Scorebook, one: Compiled, ratings: Ratings) -> Imported:

@@ -66,8 +66,8 @@ def spreads() -> LatentSpread:
     )
 
 
-class Delivery(NamedTuple):
-    """One ball for the ratings: what was expected of average players, and what happened.
+class Duel(NamedTuple):
+    """Balls of one bowler to one batter: what was expected of average players, and what happened.
 
     Args:
         match: Number of the match.
@@ -85,6 +85,7 @@ class Delivery(NamedTuple):
     made: int
     taken: int
     wild: int
+    balls: int = 1
 
 
 class Rating(NamedTuple):
@@ -122,19 +123,19 @@ class Ratings:
         return math.exp(self.venues.get(venue, 0.0) + self.seasons.get(season, 0.0))
 
 
-def rate(deliveries: Sequence[Delivery], grounds: Sequence[str], seasons: Sequence[str]) -> Ratings:
-    """Rate everyone by all deliveries.
+def rate(duels: Sequence[Duel], grounds: Sequence[str], seasons: Sequence[str]) -> Ratings:
+    """Rate everyone by all their duels.
 
     Args:
         grounds: The ground of each match, by number.
         seasons: The season of each match, by number.
 
-    >>> balls = [Delivery(0, "a", "b", 1.2, 0.05, 0.04, 2, 0, 0)] * 6
+    >>> balls = [Duel(0, "a", "b", 1.2, 0.05, 0.04, 2, 0, 0)] * 6
     >>> 1.0 < rate(balls, ["g"], ["2024"]).of("a").bat_runs < 1.05
     True
     """
     made, expected = Counter[int](), [0.0] * len(grounds)
-    for one in deliveries:
+    for one in duels:
         made[one.match] += one.made
         expected[one.match] += one.runs
     logs = {
@@ -162,24 +163,27 @@ def rate(deliveries: Sequence[Delivery], grounds: Sequence[str], seasons: Sequen
         bat_runs = _ratios(
             (
                 (one.batter, one.made, one.runs * day[one.match] * bowl_runs.get(one.bowler, 1.0))
-                for one in deliveries
+                for one in duels
             ),
             RUNS_NOISE / spread.bat_runs**2,
         )
         bat_out = _ratios(
-            ((one.batter, one.taken, one.out * bowl_out.get(one.bowler, 1.0)) for one in deliveries),
+            ((one.batter, one.taken, one.out * bowl_out.get(one.bowler, 1.0)) for one in duels),
             1.0 / spread.bat_out**2,
         )
         bowl_runs = _ratios(
-            ((one.bowler, one.made, one.runs * day[one.match] * bat_runs[one.batter]) for one in deliveries),
+            ((one.bowler, one.made, one.runs * day[one.match] * bat_runs[one.batter]) for one in duels),
             RUNS_NOISE / spread.bowl_runs**2,
         )
         bowl_out = _ratios(
-            ((one.bowler, one.taken, one.out * bat_out[one.batter]) for one in deliveries),
+            ((one.bowler, one.taken, one.out * bat_out[one.batter]) for one in duels),
             1.0 / spread.bowl_wickets**2,
         )
-    extras = _ratios(((one.bowler, one.wild, one.extras) for one in deliveries), 1.0 / spread.bowl_extras**2)
-    faced, bowled = Counter(one.batter for one in deliveries), Counter(one.bowler for one in deliveries)
+    extras = _ratios(((one.bowler, one.wild, one.extras) for one in duels), 1.0 / spread.bowl_extras**2)
+    faced, bowled = Counter[str](), Counter[str]()
+    for one in duels:
+        faced[one.batter] += one.balls
+        bowled[one.bowler] += one.balls
     found.people = {
         key: Rating(
             bat_runs.get(key, 1.0), bat_out.get(key, 1.0), bowl_runs.get(key, 1.0), bowl_out.get(key, 1.0),

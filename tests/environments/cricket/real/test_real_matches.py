@@ -22,7 +22,7 @@ from spectator.environments.cricket.imported_matches import (
 from spectator.environments.cricket.match.engine import Match, load_model
 from spectator.environments.cricket.match.starts import advance, position
 from spectator.environments.cricket.people import Squad, draw_fixture, teams_of
-from spectator.environments.cricket.ratings import Delivery, rate
+from spectator.environments.cricket.ratings import Duel, rate
 from spectator.environments.cricket.real_matches import ATTRIBUTION, MatchPlace, new_match, reach
 from spectator.episodes.plan import EpisodeRequest, plan_episode
 from spectator.errors import ConfigurationError, InvalidRequest
@@ -195,9 +195,9 @@ def test_every_over_is_priced_and_the_luck_adds_up(folder: Path) -> None:
 
 def test_few_balls_leave_a_rating_near_one_and_many_move_it() -> None:
     def of(balls: int) -> float:
-        made = [Delivery(0, "hitter", "bowler", 1.3, 0.05, 0.04, 2, 0, 0)] * balls
+        made = [Duel(0, "hitter", "bowler", 1.3, 0.05, 0.04, 2, 0, 0)] * balls
         usual = [
-            Delivery(0, "other", f"b{n % 6}", 1.3, 0.05, 0.04, int(n % 10 < 3) + 1, 0, 0) for n in range(9000)
+            Duel(0, "other", f"b{n % 6}", 1.3, 0.05, 0.04, int(n % 10 < 3) + 1, 0, 0) for n in range(9000)
         ]
         return rate([*made, *usual], ["ground"], ["2024"]).of("hitter").bat_runs
 
@@ -214,7 +214,7 @@ def test_a_ground_and_a_season_are_told_from_the_players() -> None:
         for number in range(240):
             made = int((number % 5 < 2) + (match % 2 and number % 5 == 3)) * 2
             who, by = f"bat{number % 7}", f"bowl{number % 6}"
-            balls.append(Delivery(match, who, by, 0.96, 0.05, 0.04, made, 0, 0))
+            balls.append(Duel(match, who, by, 0.96, 0.05, 0.04, made, 0, 0))
     found = rate(balls, grounds, ["2024"] * 40)
     assert found.scoring("small", "2024") > 1.2 * found.scoring("large", "2024")
     assert all(abs(one.bat_runs - 1.0) < 0.12 for one in found.people.values())

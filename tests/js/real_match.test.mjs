@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { realPoints } from "../../spectator/environments/cricket/panel/chances.js";
 import { realRows } from "../../spectator/environments/cricket/panel/real.js";
 
 const REAL = {
@@ -24,4 +25,11 @@ test("the real overs stand beside those played here, with the home side's chance
 test("overs that were not played here, or not really, are dashes", () => {
   assert.deepEqual(realRows({ real: { lines: REAL.lines } }, "1").map((row) => row.slice(0, 3)), [[1, "8-0", "–"], [2, "13-1", "–"]]);
   assert.deepEqual(realRows({}, "1"), []);
+});
+
+test("the real chance stands at the last ball of an over that is played here too", () => {
+  const points = [{ innings: 1, home: 0.5 }, { innings: 1, at: "1.5", home: 0.5 }, { innings: 1, at: "1.6", home: 0.5 }, { innings: 1, at: "2.1", home: 0.5 }];
+  assert.deepEqual(realPoints(points, REAL), [{ index: 2, home: 0.5 }]);
+  assert.deepEqual(realPoints(points.slice(3), REAL), []);
+  assert.deepEqual(realPoints(points, { lines: {} }), []);
 });

@@ -50,7 +50,7 @@ export function mountReal({ ui: { h, replace, setText, clip, plain } }) {
       replace(tables, ...Object.keys(world.real.lines).sort().map((number) => h("details", { open: Number(number) === world.innings }, h("summary", {}, inningsName(Number(number))),
         h("table", {}, h("thead", {}, h("tr", {}, ...head.map((name) => h("th", { scope: "col" }, name)))),
           h("tbody", {}, ...realRows(world, number).map((row) => h("tr", {}, ...row.slice(0, head.length).map((cell, index) => (index ? h("td", {}, clip(plain(String(cell)), 28)) : h("th", { scope: "row" }, cell))))))))));
-      setText(source, `${prices ? `Chances in %, of ${clip(plain(world.teams?.home?.name ?? "home"), 40)}. Worth: the real bowler against the best choice, for the fielding side; luck: everything else in the over, fields and strokes included. ` : ""}${world.real.attribution}.`);
+      setText(source, `${prices ? `Chances in %, of ${clip(plain(world.teams?.home?.name ?? "home"), 40)}. Worth: the real bowler against the best choice, for the fielding side; luck: everything else in the over, fields and strokes included. ` : ""}Dotted lines above are the real match. ${world.real.attribution}.`);
     },
   };
 }

@@ -68,7 +68,7 @@ def _set(path: str, value: object) -> Callable[[Match], None]:
 
 
 @pytest.mark.parametrize(
-    ("path", "value", "told"),
+    ("path", "value", "error"),
     [
         ("info.balls_per_over", 5, "info.balls_per_over is 5; the world plays overs of six balls"),
         ("info.overs", None, "info.overs is missing (match type T20)"),
@@ -88,10 +88,10 @@ def _set(path: str, value: object) -> Callable[[Match], None]:
         ("meta", None, "meta: field required"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_played_is_refused_with_its_place(path: str, value: object, told: str) -> None:
+def test_what_cannot_be_played_is_refused_with_its_place(path: str, value: object, error: str) -> None:
     match = whole()
     _set(path, value)(match)
-    assert told in refusal(match)
+    assert error in refusal(match)
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"[1, 2", b"\xff\xfe\x00", b"[" * 100_000, b"null", b'"text"'])
@@ -285,7 +285,7 @@ def test_penalty_runs_between_balls_count_for_the_side_that_bats(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "error"),
     [
         ("three", "must name an innings and overs"),
         ("3:1.0", "must name"),
@@ -293,10 +293,10 @@ def test_penalty_runs_between_balls_count_for_the_side_that_bats(tmp_path: Path)
         ("2:9.0", "innings 2 has only"),
     ],
 )
-def test_a_place_that_is_not_in_the_match_is_refused(text: str, told: str, tmp_path: Path) -> None:
+def test_a_place_that_is_not_in_the_match_is_refused(text: str, error: str, tmp_path: Path) -> None:
     record = imported(whole(), tmp_path).record
     assert place_of(record, "1:0.0+9") == (1, 9)
-    with pytest.raises(RecordError, match=told):
+    with pytest.raises(RecordError, match=error):
         place_of(record, text)
 
 

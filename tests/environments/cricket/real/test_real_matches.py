@@ -137,13 +137,13 @@ def test_the_day_is_read_from_the_balls_that_were_bowled(folder: Path) -> None:
 
 
 def test_options_that_fit_no_real_match_are_refused(folder: Path) -> None:
-    for given, told in (
+    for given, error in (
         ({"real_from": "2:9.0"}, "innings 2 has only"),
         ({"real_from": "nine"}, "must name an innings"),
         ({"start": "chase"}, "needs start toss"),
         ({"max_overs": 20}, "max_overs 5"),
     ):
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=error):
             options(folder, **given)
     with pytest.raises(ValueError, match="needs a real match"):
         CricketOptions.model_validate({"real_from": "2:1.0"})
@@ -152,12 +152,12 @@ def test_options_that_fit_no_real_match_are_refused(folder: Path) -> None:
 
 def test_a_record_that_someone_made_up_is_checked(folder: Path) -> None:
     record = dict(imported_packs(folder)["real-one"].options["real_match"])
-    for change, told in (
+    for change, error in (
         ({"elevens": [record["elevens"][0], record["elevens"][0]]}, "different names"),
         ({"innings": [{"batting": 0, "balls": [[0, 0, 1, 99]]}]}, "players 0 to 10"),
         ({"innings": [{"batting": 0, "balls": [[0, 0, 0, 9]]}]}, "both ends"),
     ):
-        with pytest.raises(ValueError, match=told):
+        with pytest.raises(ValueError, match=error):
             options(folder, real_match={**record, **change}, real_from="1:0.0+1")
 
 

@@ -77,7 +77,13 @@ class _SheetReplacement(_SheetPart):
     outgoing: Name | None = Field(alias="out", default=None)
 
 
+class _SheetRole(_SheetPart):
+    role: Name
+    outgoing: Name | None = Field(alias="out", default=None)
+
+
 class _SheetReplacements(_SheetPart):
+    role: list[_SheetRole] = Field(default_factory=list)
     match: list[_SheetReplacement] = Field(default_factory=list)
 
 
@@ -393,49 +399,61 @@ class Habits:
 
 SPIN_STUMPING: Final = 2.5
 """Log odds that a stumping adds to a bowler being a spinner; an assumption."""
+KIND_OVERS: Final = 4.0
+"""Overs of no evidence that are added to a bowler's, so that few overs decide little."""
 
 
 def habits_of(books: Iterable[Scorebook], spin_by_over: Sequence[float]) -> Habits:
     """Infer everyone's habits from all matches.
 
     Args:
-        spin_by_over: Share of spin in each over of a 20-over innings, from which a bowler's kind is inferred:
-            the sum of the log odds of the overs bowled. Cricsheet records no styles.
+        spin_by_over: Share of spin in each over of a 20-over innings. Cricsheet records no styles, so bowlers
+            are ranked by the mean log odds of their overs, and the first count as spinners, up to the usual
+            share of all overs.
     """
-    log_odds, caught, stumped = Counter[str](), Counter[str](), Counter[str]()
-    places: dict[str, list[int]] = {}
-    overall = sum(spin_by_over) / len(spin_by_over)
+    log_odds, overs = dict[str, float](), Counter[str]()
+    caught, stumped, places = Counter[str](), Counter[str](), dict[str, list[int]]()
     for book in books:
         seen: dict[tuple[int, int], list[str]] = {}
-        last: tuple[Any, ...] = ()
+        last: tuple[int, int, str] | None = None
         for place, over, ball, team in book.deliveries():
             order = seen.setdefault((place.innings, team), [])
             order += [one for one in (ball.batter, ball.non_striker) if one not in order]
             bowler = book.keys[ball.bowler]
-            if (book.key, place.innings, over, bowler) != last:
-                last = (book.key, place.innings, over, bowler)
+            if (place.innings, over, bowler) != last:
+                last = place.innings, over, bowler
+                overs[bowler] += 1
                 spin = spin_by_over[min(len(spin_by_over) - 1, over * len(spin_by_over) // book.overs)]
-                log_odds[bowler] += _log_odds(spin) - _log_odds(overall)  # type: ignore[assignment]  # a float
+                log_odds[bowler] = log_odds.get(bowler, 0.0) + math.log(spin / (1.0 - spin))
             for wicket in ball.wickets:
                 for one in wicket.fielders[:1]:
                     if one.name in book.keys:
                         caught[book.keys[one.name]] += wicket.kind == "caught"
                         stumped[book.keys[one.name]] += wicket.kind == "stumped"
                 if wicket.kind == "stumped":
-                    log_odds[bowler] += SPIN_STUMPING  # type: ignore[assignment]  # a float
+                    log_odds[bowler] += SPIN_STUMPING
         for order in seen.values():
             for at, name in enumerate(order):
                 places.setdefault(book.keys[name], []).append(at)
-    keys = set(caught) | set(stumped)
     return Habits(
-        {one: "spin" if value > 0.0 else "pace" for one, value in log_odds.items()},
+        _kinds(log_odds, overs, sum(spin_by_over) / len(spin_by_over)),
         {one: sum(found) / len(found) for one, found in places.items()},
-        {one: (stumped[one], caught[one]) for one in keys},
+        {one: (stumped[one], caught[one]) for one in caught.keys() | stumped.keys()},
     )
 
 
-def _log_odds(share: float) -> float:
-    return math.log(share / (1.0 - share))
+def _kinds(log_odds: Mapping[str, float], overs: Mapping[str, int], share: float) -> dict[str, BowlingKind]:
+    average = math.log(share / (1.0 - share))
+
+    def likely(bowler: str) -> float:
+        return (log_odds[bowler] + KIND_OVERS * average) / (overs[bowler] + KIND_OVERS)
+
+    kinds: dict[str, BowlingKind] = {}
+    left = share * sum(overs.values())
+    for bowler in sorted(log_odds, key=lambda one: (-likely(one), one)):
+        kinds[bowler] = "spin" if left > 0.5 * overs[bowler] else "pace"
+        left -= overs[bowler]
+    return kinds
 
 
 @dataclass(frozen=True, slots=True)
@@ -482,6 +500,11 @@ def compile_record(book: Scorebook, habits: Habits) -> Compiled:
             )
             keys.append(key)
             book.notes.append(f"{_where(place, over)}: {new.incoming} came in for {new.outgoing}")
+        for change in ball.replacements.role:
+            gone = slots[team].get(change.outgoing or "") if change.role == "batter" else None
+            if gone is not None and place.at:
+                hurt = RealWicket(at=place.at - 1, kind="retired hurt", out=gone)
+                wickets[place.innings].append(hurt)
         active |= {ball.batter, ball.non_striker, ball.bowler}
         batting, bowling = slots[team], slots[1 - team]
         four = [batting.get(ball.batter), batting.get(ball.non_striker), bowling.get(ball.bowler)]

@@ -422,6 +422,8 @@ def _bring_in(innings: Innings, striker: int, partner: int) -> None:
         if line is not None and line.how in ("retired hurt", "retired not out"):
             line.how = None
             innings.limit += 1
+        elif line is not None:
+            raise RecordError("a substitute bats in the place of one who has batted, as a twelfth batter")
         else:
             scorer.take_batter(innings, player)
     innings.striker, innings.non_striker = striker, partner

@@ -255,6 +255,31 @@ def test_a_batter_who_retires_hurt_may_come_back(tmp_path: Path) -> None:
     assert (played.current.limit, played.awaited) == (9, "batter")
 
 
+def test_a_batter_replaced_for_an_injury_is_retired_hurt(tmp_path: Path) -> None:
+    match = whole(20)
+    balls = list(deliveries(match, 1))
+    used = {ball[end] for ball in balls for end in ("batter", "non_striker")}
+    eleven = match["info"]["players"][match["innings"][0]["team"]]
+    spare = next(name for name in eleven if name not in used)
+    gone = balls[20]["batter"]
+    for ball in balls[20:]:
+        for end in ("batter", "non_striker"):
+            if ball[end] == gone:
+                ball[end] = spare
+        for wicket in ball.get("wickets", []):
+            if wicket["player_out"] == gone:
+                wicket["player_out"] = spare
+    balls[20]["replacements"] = {"role": [{"in": spare, "out": gone, "reason": "injury", "role": "batter"}]}
+    one = imported(match, tmp_path)
+    assert one.record.stop is None
+    place = MatchPlace(1, 20)
+    played = new_match(one.record, place, load_model("men", "all"), random.Random(1))
+    for _ in reach(played, one.record, place):
+        pass
+    line = next(one for one in played.current.batting.values() if one.how == "retired hurt")
+    assert played.teams[played.batting_side].named(line.player) == gone
+
+
 def _same(one: Match, other: Match) -> bool:
     return {one["batter"], one["non_striker"]} == {other["batter"], other["non_striker"]}
 

@@ -14,6 +14,7 @@ import pytest
 
 from spectator.environments.cricket.cricsheet import CricsheetError, read_scorebook
 from spectator.environments.cricket.imported_matches import Imported, import_matches
+from spectator.environments.cricket.laws import Innings, format_of
 from spectator.environments.cricket.match.engine import load_model
 from spectator.environments.cricket.real_matches import (
     MatchPlace,
@@ -23,6 +24,7 @@ from spectator.environments.cricket.real_matches import (
     reach,
     teams_at,
 )
+from spectator.environments.cricket.scorer import decide
 from tests.environments.cricket.real.cricsheet_files import cricsheet_of, deliveries, simulated, written
 
 Match = dict[str, Any]
@@ -370,3 +372,10 @@ def test_no_spoilt_file_crashes_the_import(seed: int, tmp_path: Path) -> None:
         match_at = new_match(one.record, place, load_model("men", "all"), random.Random(1))
         for _ in reach(match_at, one.record, place):
             pass
+
+
+def test_a_batter_who_is_hurt_still_counts_in_the_margin() -> None:
+    first, second = Innings(format_of(5)), Innings(format_of(5), target=11)
+    first.runs, second.runs, second.wickets, second.limit = 10, 12, 2, 9
+    result = decide([first, second], ["home", "away"])
+    assert result is not None and (result.kind, result.margin) == ("wickets", 8)

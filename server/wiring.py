@@ -281,6 +281,7 @@ def read_cast(settings: Settings, clock: Clock) -> Cast:
         variables=settings.variables,
         clock=clock,
         person_s=settings.person_decision_s,
+        data_dir=settings.data_dir,
     )
     if (wrong := settings.cannot_bind(cast.unpriced)) is not None and wrong[1]:
         raise ConfigurationError(wrong[0])

@@ -39,6 +39,7 @@ class Cast:
         variables: Environment variables that hold the keys.
         rng: Draws waits and session names; not seeded.
         person_s: Seconds that a person has for a decision; ``None`` if there is no page to decide on.
+        data_dir: Folder whose imported packs are added to the worlds; ``None`` adds none.
         limits: See :class:`~spectator.policies.model_presets.CaptainEndpoints`.
 
     Raises:
@@ -55,6 +56,7 @@ class Cast:
         rng: random.Random,
         person_s: float | None = None,
         limits: Path | None = None,
+        data_dir: Path | None = None,
     ) -> None:
         if live not in captains:
             raise ConfigurationError(
@@ -66,6 +68,7 @@ class Cast:
         self._clock = clock
         self._rng = rng
         self._person_s = person_s
+        self._data_dir = data_dir
         self._endpoints = CaptainEndpoints(clock, limits)
         self._worlds: dict[str, tuple[World, World]] = {}
         self._included: dict[str, World] = {}
@@ -79,6 +82,7 @@ class Cast:
         variables: Mapping[str, str],
         clock: Clock,
         person_s: float | None = None,
+        data_dir: Path | None = None,
     ) -> Cast:
         """Build the cast of the built-in catalogue and the user's file.
 
@@ -92,6 +96,7 @@ class Cast:
             clock=clock,
             rng=random.SystemRandom(),
             person_s=person_s,
+            data_dir=data_dir,
             limits=None if user_file is None else user_file.with_name(f"{user_file.name}{LIMITS}"),
         )
 
@@ -161,6 +166,8 @@ class Cast:
     def _with_everybody(self, world: World) -> World:
         stand_in = world.captains[world.default_captain].build
         captains = {**world.captains, **self._presets(world, stand_in)}
+        if world.imported_packs is not None and self._data_dir is not None:
+            world = replace(world, packs={**world.packs, **world.imported_packs(self._data_dir)})
         if not world.opponents:
             return replace(world, captains=captains)
         stand_in = world.opponents[world.default_opponent].build

@@ -19,8 +19,11 @@ CAPS: Final = "SPECTATOR_MODEL_"
 """Prefix of the variables for spending caps."""
 
 
-def read_cast() -> Cast:
-    """Read the worlds with their captains and the model captains of the user's file.
+def read_cast(data_dir: Path | None = None) -> Cast:
+    """Read the worlds with their captains, imported packs, and the model captains of the user's file.
+
+    Args:
+        data_dir: Folder of imported packs; by default the folder that the server uses.
 
     Raises:
         ConfigurationError: The file in ``SPECTATOR_CAPTAINS_FILE`` is invalid, or ``SPECTATOR_LLM_LIVE``
@@ -35,6 +38,7 @@ def read_cast() -> Cast:
         live=os.environ.get("SPECTATOR_LLM_LIVE", DEFAULT_LIVE),
         variables=os.environ,
         clock=SystemClock(),
+        data_dir=data_dir or Path(os.environ.get("SPECTATOR_DATA_DIR", "data")),
     )
 
 

@@ -48,7 +48,11 @@ def unusual_options(environment: str, options: Mapping[str, Any]) -> list[str]:
         usual = load_world(environment).options_type().model_dump(mode="json")
     except (ConfigurationError, InvalidRequest, ValidationError):  # the world is not installed
         usual = {}
-    changed = {name: value for name, value in options.items() if usual.get(name) != value}
+    changed = {
+        name: value
+        for name, value in options.items()
+        if usual.get(name) != value and not isinstance(value, Mapping)
+    }
     return [f"{name} {str(one).lower() if isinstance(one, bool) else one}" for name, one in changed.items()]
 
 

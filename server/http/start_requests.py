@@ -388,7 +388,7 @@ def _seats(fields: StartEpisode) -> tuple[WantedSeat, WantedSeat]:
 def _spread_overs(
     world: World, fields: StartEpisode, options: dict[str, Any], wrong: list[FieldError]
 ) -> bool:
-    """Copy ``max_overs`` to ``options`` if the world has it; whether it did."""
+    """Copy ``max_overs`` to ``options`` if the world has it and no pack fixes it; whether it did."""
     explicit = "max_overs" in fields.model_fields_set
     if "max_overs" not in world.options_type.model_fields:
         if explicit and fields.max_overs != DEFAULT_OVERS:
@@ -397,6 +397,9 @@ def _spread_overs(
     if "max_overs" in options:
         if explicit and options["max_overs"] != fields.max_overs:
             wrong.append(FieldError("max_overs", "contradicts options.max_overs; send one of them"))
+        return False
+    pack = world.packs.get(fields.eval_pack_id)
+    if not explicit and pack is not None and "max_overs" in pack.options:
         return False
     options["max_overs"] = fields.max_overs
     return True

@@ -119,7 +119,12 @@ def _catalog_world(world: World) -> CatalogWorld:
         default_opponent=world.default_opponent if world.opponents else None,
         suggested_captain=captain,
         suggested_opponent=opponent,
-        packs=[CatalogPack.model_validate(pack, from_attributes=True) for pack in world.packs.values()],
+        packs=[
+            CatalogPack(
+                name=pack.name, version=pack.version, summary=pack.summary, options=pack.shown_options
+            )
+            for pack in world.packs.values()
+        ],
     )
 
 

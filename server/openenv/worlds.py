@@ -161,7 +161,7 @@ class WireWorld:
                     name=name,
                     version=pack.version,
                     summary=pack.summary,
-                    options=dict(pack.options),
+                    options=pack.shown_options,
                     seeds=list(pack.seeds),
                 )
                 for name, pack in world.packs.items()

@@ -16,6 +16,7 @@ import click
 from spectator import __version__
 from spectator.cli.bundles import board, verify_bundle
 from spectator.cli.captain import captain, catalog, train
+from spectator.cli.cricket import cricket
 from spectator.cli.evaluate import evaluate
 from spectator.cli.export import export
 from spectator.cli.journal import copy_journal, import_files, prune, replay
@@ -30,7 +31,7 @@ INTERRUPTED: Final = 130
 """The exit code after Ctrl-C; :mod:`spectator.command` uses it while this module loads."""
 
 SECTIONS: Final = {
-    "Play and watch": (play, watch, serve, catalog, captain),
+    "Play and watch": (play, watch, serve, catalog, captain, cricket),
     "Compare captains": (evaluate, verify_bundle, board),
     "Train models": (rollouts, export, import_files, train, simulate),
     "Recorded episodes": (replay, verify, claim, narrate),

@@ -116,7 +116,7 @@ def play(
     from spectator.episodes.plan import EpisodeRequest, plan_episode
     from spectator.local_episode import play_plan
 
-    cast, world = _cast_and_world(environment, environment_url, environment_protocol)
+    cast, world = _cast_and_world(environment, environment_url, environment_protocol, data_dir)
     request = EpisodeRequest(
         world,
         captain,
@@ -157,11 +157,13 @@ def _asks_models(plan: EpisodePlan, max_cost: float | None) -> bool:
     return bool(models)
 
 
-def _cast_and_world(environment: str | None, url: str | None, protocol: str) -> tuple[Cast, str]:
+def _cast_and_world(
+    environment: str | None, url: str | None, protocol: str, data_dir: Path | None
+) -> tuple[Cast, str]:
     """Return the cast, and the name of the given, remote or default world."""
     if environment is not None and url is not None:
         raise click.UsageError("give either ENVIRONMENT or --environment-url, not both")
-    cast = read_cast()
+    cast = read_cast(data_dir)
     if url is None:
         return cast, environment or DEFAULT_ENVIRONMENT
     remote = world_at(url, protocol)

@@ -61,6 +61,11 @@ class Pack:
     options: Mapping[str, Any] = field(default_factory=dict)
     seeds: Sequence[int] = ()
 
+    @property
+    def shown_options(self) -> dict[str, Any]:
+        """The options that it fixes, except whole documents."""
+        return {name: value for name, value in self.options.items() if not isinstance(value, Mapping)}
+
 
 def _never(options: Mapping[str, Any]) -> bool:
     return False
@@ -101,6 +106,7 @@ class World:
             ``None`` if ``environment`` makes it.
         conversation: Reads the chat messages for a language model from an observation that contains a
             conversation; ``None`` if the prompt is built from the observation.
+        imported_packs: Returns the packs that users imported into a data folder, besides :attr:`packs`.
         step_cap: Turns after which an episode with these options is cut off; well beyond any real length.
         opponent_options: Default option values against an opponent, by its name, such as its known strength.
         default_captain: Name of the default captain.
@@ -164,6 +170,7 @@ class World:
     captains: Mapping[str, Preset]
     packs: Mapping[str, Pack]
     step_cap: Callable[[Mapping[str, Any]], int]
+    imported_packs: Callable[[Path], Mapping[str, Pack]] | None = None
     opponents: Mapping[str, Preset] = field(default_factory=dict)
     commentator: Commentator = silent
     spoken: Callable[[str], str] = str

@@ -17,10 +17,28 @@ from spectator.environments.cricket.captaincy.tools import use
 from spectator.environments.cricket.grading import account_rubric, rubric
 from spectator.environments.cricket.laws import MAX_OVERS, LawBroken, Side, format_of
 from spectator.environments.cricket.match import snapshots
-from spectator.environments.cricket.match.engine import DRAWN, LEVEL, circumstances_of, load_model, teams_in
+from spectator.environments.cricket.match.engine import (
+    DRAWN,
+    LEVEL,
+    Circumstances,
+    circumstances_of,
+    load_model,
+    teams_in,
+)
 from spectator.environments.cricket.match.game import Game
 from spectator.environments.cricket.match.starts import START_NAMES, match_arranged, play_to_start
 from spectator.environments.cricket.people import MAX_UNEVEN
+from spectator.environments.cricket.real_matches import (
+    START,
+    MatchPlace,
+    RealMatch,
+    new_match,
+    place_of,
+    reach,
+    shown,
+    start_at,
+    teams_at,
+)
 from spectator.environments.cricket.win_table import DecisionAccount
 from spectator.environments.world import derive_seed
 from spectator.events import Fact, optional_field
@@ -91,6 +109,34 @@ class CricketOptions(OptionsModel):
         "by which the home squad is stronger, -400 to 400",
         default=DRAWN,
     )
+
+    real_match: RealMatch | None = optional_field(
+        "Record of an imported real match; it sets elevens, toss, overs and pitch"
+    )
+    real_from: str = optional_field(
+        "Where play on a real match starts: innings and overs bowled, such as 2:14.3",
+        default=START,
+        max_length=12,
+        validate_default=True,
+    )
+    real_team: int = optional_field(
+        "Which team of a real match the agent captains: the first or second named", default=1, ge=1, le=2
+    )
+
+    @field_validator("real_from")
+    @classmethod
+    def _playable(cls, real_from: str, info: ValidationInfo) -> str:
+        record = info.data.get("real_match")
+        if record is None:
+            if real_from != START:
+                raise ValueError("needs a real match; choose its pack")
+            return real_from
+        if info.data.get("start") != "toss" or info.data.get("max_overs") != record.overs:
+            raise ValueError(f"a real match needs start toss and max_overs {record.overs}")
+        place = place_of(record, real_from)
+        for _ in reach(new_match(record, place, load_model("men", "all"), random.Random(0)), record, place):
+            pass
+        return real_from
 
     @field_validator("squads")
     @classmethod
@@ -334,6 +380,15 @@ class CricketEnvironment:
 
     def _arrange(self) -> Game:
         game = _fresh(self._seed, self._options)
+        real = _real_match(self._options)
+        if real is not None:
+            record, place, home = real
+            shown_match = shown(record, home, self._options.get("real_from", START))
+            game.emit("match_arranged", {**match_arranged(game), "real": shown_match})
+            start_at(game, record, place, home, self._generator("real_match", 0))
+            if game.account is not None:
+                game.account.match_started(game.playing)
+            return game
         game.emit("match_arranged", match_arranged(game))
         if self._options["start"] != "toss":
             play_to_start(game, self._options["start"], self._generator)
@@ -412,10 +467,22 @@ class CricketEnvironment:
         return dict(self._parts), self._parts["score"] if decided else 0.0
 
 
+def _real_match(options: Mapping[str, Any]) -> tuple[RealMatch, MatchPlace, int] | None:
+    """Return the real match of these options, where play starts, and the team that takes the home seat."""
+    if options.get("real_match") is None:
+        return None
+    record = RealMatch.model_validate(options["real_match"])
+    return record, place_of(record, options.get("real_from", START)), options.get("real_team", 1) - 1
+
+
 def _fresh(seed: int, options: Mapping[str, Any]) -> Game:
     """Return a game of this seed and these options, before the toss."""
-    circumstances = circumstances_of(seed, options)
-    teams = teams_in(seed, circumstances, options["max_overs"], women=options["profile"] == "women")
+    circumstances, real = circumstances_of(seed, options), _real_match(options)
+    if real is None:
+        teams = teams_in(seed, circumstances, options["max_overs"], women=options["profile"] == "women")
+    else:
+        circumstances = Circumstances(fatigue=circumstances.fatigue)
+        teams = teams_at(*real)
     model = load_model(options["profile"], options["level"])
     valued = options.get("reward", "score") == "decision_value"
     return Game(

@@ -322,6 +322,20 @@ class PlayerForm(EventData):
     bowl: float | None = Field(description="As a bowler: log ratio of runs saved; null if not a bowler")
 
 
+class RealMatchShown(EventData):
+    """What happened in the real match from which play starts."""
+
+    title: str
+    venue: str
+    date: str
+    result: str
+    start: str = Field(description="Innings and overs from which it is played on, such as 2:14.3")
+    attribution: str
+    lines: dict[str, list[list[int]]] = Field(description="Real runs and wickets after each over, by innings")
+    batting: dict[str, Side] = Field(description="The seat of the side that really batted, by innings")
+    prices: list[dict[str, Any]] | None = optional_field("What each real over was worth")
+
+
 class MatchArranged(EventData):
     """Both sides were named; the toss follows."""
 
@@ -338,10 +352,11 @@ class MatchArranged(EventData):
     squad_difference: float | None = optional_field(
         "Elo points by which the home squad is stronger, if the squads are uneven"
     )
+    real: RealMatchShown | None = optional_field("The real match that is played on")
 
 
 class Standing(EventData):
-    """State of an innings between two overs."""
+    """State of an innings at the start of play."""
 
     innings: int
     batting: Side
@@ -354,10 +369,13 @@ class Standing(EventData):
     partnership: Partnership
     powerplay: bool
     outside_limit: int
+    bowler: BowlerFigures | None = optional_field("The bowler, if play begins within an over")
+    marks: list[str] | None = optional_field("Marks of the over in progress")
+    free_hit: bool = optional_field("Whether the next ball is a free hit", default=False)
 
 
 class PositionSet(EventData):
-    """Play begins in mid-match, after what the usual captains played."""
+    """Play begins in mid-match, after what the usual captains or a real match played."""
 
     scorecards: dict[str, dict[str, Any]] = Field(description="By innings, as viewers see them")
     scores: dict[Side, Score]

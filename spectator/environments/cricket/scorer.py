@@ -413,7 +413,7 @@ def decide(innings: Sequence[Innings], batting: Sequence[Side], *, super_over: b
     if super_overs:
         return Result("super over", winner, 0, 0, super_overs)
     if chased:
-        return Result("wickets", winner, second.limit - second.wickets, second.balls_left, 0)
+        return Result("wickets", winner, second.format.wickets - second.wickets, second.balls_left, 0)
     return Result("runs", winner, first.runs - second.runs, 0, 0)
 
 

@@ -23,6 +23,7 @@ from spectator.environments.cricket.environment import (
 )
 from spectator.environments.cricket.events import BEATS, EVENTS
 from spectator.environments.cricket.grading import MEASURES, PROFILE, PROFILES, CricketMeter, rival_reward
+from spectator.environments.cricket.imported_matches import imported_packs
 from spectator.environments.cricket.match.engine import VARIED
 from spectator.environments.cricket.match.snapshots import snapshot_for
 from spectator.environments.cricket.oracle import ORACLE
@@ -117,6 +118,7 @@ WORLD = World(
     opponents={**OPPONENTS, **_RUNGS, _TRAINED.name: _TRAINED},
     opponent_options={name: {"opponent_rating": rating} for name, rating in RATINGS.items()},
     packs=PACKS,
+    imported_packs=imported_packs,
     beats=BEATS,
     chapters={"cricket.over_completed": "over"},
     step_cap=step_cap,

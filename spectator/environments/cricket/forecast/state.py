@@ -219,7 +219,8 @@ def plan_remaining_overs(attack: BowlingAttack, last: int | None) -> list[int]:
 
 
 @cache
-def _spin_shares() -> tuple[float, ...]:
+def spin_shares() -> tuple[float, ...]:
+    """Return the share of spin in each over of real 20-over innings."""
     with (_DATA / "bowler_kind_share_by_over.csv").open(encoding="utf-8", newline="") as file:
         return tuple(float(row["spin"]) for row in csv.DictReader(file))
 
@@ -227,7 +228,7 @@ def _spin_shares() -> tuple[float, ...]:
 @cache
 def _spin_due(overs: int) -> tuple[float, ...]:
     """Return real sides' overs of spin after each over of an innings."""
-    shares = _spin_shares()
+    shares = spin_shares()
     return tuple(accumulate(shares[over * len(shares) // overs] for over in range(overs)))
 
 

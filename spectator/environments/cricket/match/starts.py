@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -248,8 +248,12 @@ _REACH: Final[dict[str, Callable[[Match, Seeded], Match]]] = {
 }
 
 
-def position(match: Match) -> dict[str, Any]:
-    """Return the data of ``cricket.position_set``: scorecards and innings' state."""
+def position(match: Match, marks: Sequence[str] = ()) -> dict[str, Any]:
+    """Return the data of ``cricket.position_set``: scorecards and innings' state.
+
+    Args:
+        marks: Marks of the balls of the over in progress.
+    """
     innings, side = match.current, match.batting_side
     team = match.teams[side]
     shown = scorecards(match)
@@ -272,6 +276,9 @@ def position(match: Match) -> dict[str, Any]:
             "powerplay": innings.balls < innings.format.powerplay_balls,
             "outside_limit": innings.format.outside_limit(innings.balls),
         }
+        if innings.bowler is not None:
+            bowling = event_data.bowler_line(innings, match.teams[match.fielding_side], innings.bowler)
+            now |= {"bowler": bowling, "marks": list(marks), "free_hit": innings.free_hit}
     else:
         del shown[str(match.number)]
     played = [pair for pair in zip(match.batting, match.innings, strict=True) if pair[1].deliveries]

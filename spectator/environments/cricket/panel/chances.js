@@ -43,8 +43,8 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
     setText(sides[actor].name.firstChild, clip(plain(world.teams?.[actor]?.name ?? actor), 24));
   }
 
-  /** @param {any[]} points @param {string} name */
-  function draw(points, name) {
+  /** @param {any[]} points @param {string} name @param {any} real the real match that is played on, if any */
+  function draw(points, name, real) {
     const x = charts.linear([0, Math.max(1, points.length - 1)], [2, WIDTH - 8]);
     const y = charts.linear([0, 1], [HEIGHT - 4, 4]);
     const path = charts.linePath(points.map((point, index) => [x(index), y(point.home)]));
@@ -54,6 +54,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
       second > 0 ? svg("path", { class: "chances__break", d: `M${x(second - 0.5)} 0V${HEIGHT}` }) : null,
       svg("path", { class: "chances__area", d: `${path}L${x(points.length - 1)} ${y(0.5)}L${x(0)} ${y(0.5)}Z` }),
       svg("path", { class: "chances__path", d: path }),
+      real ? svg("path", { class: "chances__real", d: charts.linePath(realPoints(points, real).map((one) => [x(one.index), y(one.home)])) }) : null,
       svg("circle", { class: "chances__dot", cx: x(points.length - 1), cy: y(points.at(-1).home), r: 4 }), ...turning.map((swing) => nameOf(swing, x, y)));
     const told = turning.map((swing) => h("li", {}, momentLink(momentNames.ball(swing.innings, swing.delivery), { class: "chances__swing" },
       h("span", { class: "quiet" }, placeOf(swing)), ` ${markName(swing.mark)} `,
@@ -117,7 +118,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
       setText(futures, played ? `${played.toLocaleString("en")} simulations per ball` : "decided");
       setText(range, played ? `This innings: about ${median}, most likely ${low} to ${high}` : "");
       const points = pointsOf(world.chances);
-      if (points.length) draw(points, clip(plain(world.teams?.home?.name ?? "home"), 24));
+      if (points.length) draw(points, clip(plain(world.teams?.home?.name ?? "home"), 24), world.real);
     },
   };
 }
@@ -133,6 +134,12 @@ export function pointsOf(chances) {
   return Object.keys(chances ?? {}).sort().flatMap((innings) =>
     Object.keys(chances[innings]).sort().map((key) => ({ innings: Number(innings), delivery: Number(key), ...chances[innings][key] })));
 }
+
+/** The chance in the real match after each of its overs, where that over is played here too. @param {any[]} points @param {any} real */
+export const realPoints = (points, real) => (real.prices ?? []).flatMap((/** @type {any} */ price) => {
+  const index = points.map((point) => point.innings === price.innings && Number.parseInt(point.at ?? "", 10) === price.over - 1).lastIndexOf(true);
+  return index < 0 ? [] : [{ index, home: real.batting[price.innings] === "home" ? 1 - price.after : price.after }];
+});
 
 /** What every ball but the first changed. @param {any[]} points */
 const changes = (points) => points.slice(1)

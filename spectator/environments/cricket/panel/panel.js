@@ -45,13 +45,14 @@ export default {
         return table;
       } });
     const cards = mountCards(ctx);
+    const real = mountRealLater(ctx);
     const fold = h("div", { class: "cricket fold" },
       h("div", { class: "fold__column" }, field.element, chart.element),
       h("div", { class: "fold__column" }, ball.element, ball.why, chances.element, chances.story), crease.element, bowlers.element);
     ctx.lead.append(fold);
-    root.append(h("div", { class: "cricket rest" }, wheel.element, pitch.element, plans.element, cards.element, deeds.element));
+    root.append(h("div", { class: "cricket rest" }, wheel.element, pitch.element, plans.element, cards.element, real.element, deeds.element));
     const travels = ctx.parts([ball, field]);
-    const lands = ctx.parts([score, chances, crease, chart, bowlers, wheel, pitch, plans, cards, deeds]);
+    const lands = ctx.parts([score, chances, crease, chart, bowlers, wheel, pitch, plans, cards, real, deeds]);
     /** @type {ReturnType<typeof setTimeout> | undefined} */ let landing;
     return {
       /** @param {any} state @param {any} event */
@@ -86,6 +87,27 @@ export default {
   worths,
   turns: (/** @type {any} */ state, /** @type {(moment: string) => any} */ stateAt) => turns(state.world ?? {}, stateAt),
 };
+
+/** The card of the real match that is played on, fetched if there is one. @param {any} ctx */
+function mountRealLater(ctx) {
+  const element = ctx.ui.h("div", { class: "real-match", hidden: true });
+  /** @type {any} */ let newest = null;
+  /** @type {Promise<any> | null} */ let card = null;
+  return {
+    element,
+    /** @param {any} world */
+    update(world) {
+      newest = world;
+      if (!world.real) return;
+      card ??= import("./real.js").then(({ mountReal }) => mountReal(ctx), () => null);
+      void card.then((one) => {
+        if (one && element.hidden) element.append(one.element);
+        element.hidden = !one;
+        one?.update(newest);
+      });
+    },
+  };
+}
 
 /** A wicket or a six takes the screen once the ball has come to rest. @param {any} ball @param {ReturnType<typeof makeFlight>} flight @param {any} ctx */
 async function tellLarge(ball, flight, ctx) {

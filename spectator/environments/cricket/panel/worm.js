@@ -4,7 +4,7 @@
 import { parOf } from "./par.js";
 
 /** The most runs that are drawn. @param {any} world @param {any[]} all innings */
-export const highest = (world, all) => Math.max(world.target ?? 0, parOf(world)["20"]?.median ?? 0, ...all.flatMap((one) => one.overs.map((/** @type {any} */ over) => over.score)));
+export const highest = (world, all) => Math.max(world.target ?? 0, parOf(world)["20"]?.median ?? 0, ...all.flatMap((one) => one.overs.map((/** @type {any} */ over) => over.score)), ...Object.values(world.real?.lines ?? {}).map((line) => line.at(-1)?.[0] ?? 0));
 
 /**
  * Par behind, the lines of the innings, and what is chased; what they are called beside the innings' names.
@@ -21,7 +21,8 @@ export function drawWorm(world, all, { svg, charts, x, y, cell, goTo }) {
     return svg("g", {}, svg("path", { class: `chart__line chart__line--${one.tone}`, d: charts.linePath([[x(0), y(0)], ...one.overs.map(end)]) }),
       ...one.overs.filter((/** @type {any} */ over) => over.wickets).map((/** @type {any} */ over) => svg("circle", { class: "chart__wicket", cx: end(over)[0], cy: end(over)[1], r: 3.4, data: goTo(one, over) }, svg("title", {}, `Over ${over.over}: ${cell(over)}`))));
   };
+  const real = Object.entries(world.real?.lines ?? {}).map(([number, points]) => svg("path", { class: `chart__line chart__line--${all.find((one) => one.number === Number(number))?.tone ?? "then"} chart__line--real`, d: charts.linePath([[x(0), y(0)], ...points.map((/** @type {number[]} */ [runs], /** @type {number} */ index) => [x(index + 1), y(runs)])]) }));
   const overs = Math.max(...all.map((one) => one.overs.length), world.format?.overs ?? 5);
   const target = world.target !== undefined && !world.super_over ? svg("path", { class: "chart__target", d: `M${x(0)} ${y(world.target)}H${x(overs)}` }) : null;
-  return { marks: [par.length ? band() : null, ...all.map(line), target], key: par.length ? "real innings: median and middle 80 %" : "" };
+  return { marks: [par.length ? band() : null, ...real, ...all.map(line), target], key: [par.length ? "real innings: median and middle 80 %" : "", real.length ? "dotted: this match as it really went" : ""].filter(Boolean).join("; ") };
 }

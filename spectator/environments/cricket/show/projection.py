@@ -260,7 +260,7 @@ def _arranged(state: Mapping[str, Any], event: Event) -> Patch:
         "teams": {"home": data["home"], "away": data["away"]},
         "score": {side: {"runs": 0, "wickets": 0, "balls": 0, "overs": "0.0"} for side in ("home", "away")},
         "badges": {"free_hit": False, "powerplay": False, "super_over": False},
-        **({"ground": data["ground"]} if "ground" in data else {}),
+        **{name: data[name] for name in ("ground", "real") if name in data},
     }
 
 
@@ -328,9 +328,14 @@ def _position_set(state: Mapping[str, Any], event: Event) -> Patch:
         "batting": now["batting"],
         "bowling": now["bowling"],
         "target": now["target"],
-        "badges": {"free_hit": False, "powerplay": now["powerplay"], "super_over": False},
+        "badges": {
+            "free_hit": now.get("free_hit", False),
+            "powerplay": now["powerplay"],
+            "super_over": False,
+        },
         "batters": at_crease({}, ends, lines),
-        "over": {"number": len(card["overs"]) + 1, "marks": []},
+        **({"bowler": bowler(now["bowler"])} if "bowler" in now else {}),
+        "over": {"number": len(card["overs"]) + 1, "marks": now.get("marks", [])},
         "partnership": now["partnership"],
         "extras": card["extras"],
         "equation": equation(

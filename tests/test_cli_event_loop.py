@@ -15,7 +15,6 @@ def usual_collections() -> Iterator[None]:
     before = gc.get_threshold()
     yield
     gc.set_threshold(*before)
-    gc.unfreeze()
 
 
 @pytest.mark.usefixtures("usual_collections")

@@ -98,13 +98,13 @@ class Serving:
 
     def finish(self, episode_id: str) -> dict[str, Any]:
         """Wait for an episode's end; returns its entry in the history."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
+
+        def ended() -> dict[str, Any] | None:
             entry: dict[str, Any] = self.client.get(f"/api/episodes/{episode_id}").json()
-            if entry["ended_at"] is not None:
-                return entry
-            time.sleep(0.01)
-        raise AssertionError(f"{episode_id} did not end within {PATIENCE_S} s")
+            return None if entry["ended_at"] is None else entry
+
+        found: dict[str, Any] = until(f"the end of {episode_id}", ended)
+        return found
 
 
 class ErrorLog(logging.Handler):
@@ -135,11 +135,12 @@ def without_errors() -> Iterator[None]:
 
 
 def until(what: str, found: Callable[[], Any]) -> Any:
-    """Wait until ``found`` returns something true, and return it."""
-    deadline = time.monotonic() + PATIENCE_S
+    """Wait until ``found`` returns something true, and return it; ask less often as time goes by."""
+    deadline, pause_s = time.monotonic() + PATIENCE_S, 0.01
     while not (result := found()):
         assert time.monotonic() < deadline, f"{what} did not come within {PATIENCE_S} s"
-        time.sleep(0.02)
+        time.sleep(pause_s)
+        pause_s = min(1.5 * pause_s, 0.1)
     return result
 
 

@@ -238,7 +238,7 @@ def test_killed_at_any_commit_of_it_there_is_a_whole_fork_or_none(tmp_path: Path
 
     async def parent() -> int:
         async with house(tmp_path) as (_, _, events):
-            return step_ends(events)[-4]
+            return step_ends(events)[-14]
 
     async def after(folder: Path, seq: int) -> bool:
         journal = await SqlJournal.open(url_of(folder))

@@ -241,7 +241,7 @@ def test_killed_at_many_moments_it_comes_to_the_same_end(tmp_path: Path) -> None
             assert first, "it could not be played on"
             for line in playing.stdout:
                 over = line == "over\n"
-                if kills < 6 and not over and int(line) > int(first) + 100:
+                if kills < 4 and not over and int(line) > int(first) + 100:
                     playing.kill()
                     kills += 1
                     break

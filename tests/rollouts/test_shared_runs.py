@@ -24,7 +24,7 @@ from tests.postgres import Cluster
 from tests.rollouts.shared_runs import begin, digests, held, open_leases, play, stop, summaries, types, worker
 from tests.rollouts.test_fleet import TURNS, request
 
-EPISODES = 48
+EPISODES = 32
 
 
 @pytest.fixture

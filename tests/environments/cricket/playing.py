@@ -48,8 +48,21 @@ class Told:
     environment: CricketEnvironment
     observations: list[Observation] = field(default_factory=list)
     facts: list[Fact] = field(default_factory=list)
-    state: dict[str, Any] = field(default_factory=lambda: {"world": {}, "decisions": {}, "feed": {}})
-    lines: list[tuple[Event, Line]] = field(default_factory=list)
+    _state: dict[str, Any] = field(default_factory=lambda: {"world": {}, "decisions": {}, "feed": {}})
+    _lines: list[tuple[Event, Line]] = field(default_factory=list)
+    _followed: int = 0
+
+    @property
+    def state(self) -> dict[str, Any]:
+        """What viewers see of it now."""
+        self._follow()
+        return self._state
+
+    @property
+    def lines(self) -> list[tuple[Event, Line]]:
+        """What was said of it, each line with its event."""
+        self._follow()
+        return self._lines
 
     @property
     def last(self) -> Observation:
@@ -61,22 +74,27 @@ class Told:
         return [fact.data for fact in self.facts if fact.type == f"cricket.{kind}"]
 
     def note(self, observation: Observation) -> None:
-        """Keep what a step brought, folded and commented."""
+        """Keep what a step brought."""
         self.observations.append(observation)
-        for fact in self.environment.facts():
-            self.facts.append(fact)
-            event = Event("test", "e", len(self.facts), "2026-01-01T00:00:00.000Z", 0, fact.type, fact.data)
-            patch = WORLD.projection(self.state, event)
-            self.state = {**self.state, "world": apply_patch(self.state["world"], patch)}
+        self.facts += self.environment.facts()
+
+    def _follow(self) -> None:
+        """Fold and comment what happened since; most tests look at neither, and it takes most of the time."""
+        while self._followed < len(self.facts):
+            fact = self.facts[self._followed]
+            self._followed += 1
+            event = Event("test", "e", self._followed, "2026-01-01T00:00:00.000Z", 0, fact.type, fact.data)
+            patch = WORLD.projection(self._state, event)
+            self._state = {**self._state, "world": apply_patch(self._state["world"], patch)}
             self._say(event)
 
     def _say(self, event: Event) -> None:
-        feed = self.state["feed"]
-        for line in WORLD.commentator(event, self.state):
-            self.lines.append((event, line))
+        feed = self._state["feed"]
+        for line in WORLD.commentator(event, self._state):
+            self._lines.append((event, line))
             said = {"text": line.text, "radio": line.radio or "", "reply": line.reply or ""}
-            feed = {**feed, f"{len(self.lines):06d}": said}
-        self.state = {**self.state, "feed": {key: feed[key] for key in sorted(feed)[-FEED_LENGTH:]}}
+            feed = {**feed, f"{len(self._lines):06d}": said}
+        self._state = {**self._state, "feed": {key: feed[key] for key in sorted(feed)[-FEED_LENGTH:]}}
 
 
 def play(

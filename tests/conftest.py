@@ -11,6 +11,9 @@ from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 
+# Before numpy is imported, here and in the programs under test: its threads compete for two cores.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import httpx
 import pytest
 from httpx._transports import default as transports

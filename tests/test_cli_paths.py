@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from spectator.cli import main
 from tests.conftest import ROOT
 
 FULL = Path("/dev/full")
@@ -37,6 +39,13 @@ def said(process: subprocess.Popen[str]) -> tuple[int, str]:
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert "Traceback" not in errors and "Exception ignored" not in errors, errors
     return process.returncode, errors
+
+
+def said_here(*arguments: str) -> tuple[int, str]:
+    """Exit code and what was said of a command in this process; nothing but an exit may come out of it."""
+    done = CliRunner().invoke(main, arguments)
+    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
+    return done.exit_code, done.stderr
 
 
 @pytest.fixture(scope="module")
@@ -69,13 +78,14 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     ids=lambda arguments: " ".join(arguments[:2]),
 )
 def test_a_device_is_never_replaced(
-    recorded: tuple[Path, str], tmp_path: Path, arguments: Sequence[str]
+    recorded: tuple[Path, str], tmp_path: Path, arguments: Sequence[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, episode_id = recorded
+    monkeypatch.chdir(folder)
     device = tmp_path / "device"
     os.mkfifo(device)
     given = [{"ID": episode_id, "DEVICE": str(device)}.get(one, one) for one in arguments]
-    code, errors = said(spectator(*given, cwd=folder))
+    code, errors = said_here(*given)
     assert code in (1, 2) and errors.strip(), errors
     assert stat.S_ISFIFO(device.stat().st_mode)
 
@@ -90,18 +100,24 @@ def test_a_full_device_is_told_in_a_sentence(recorded: tuple[Path, str], command
     assert (code, errors.strip().splitlines()[-1]) == (1, "Error: No space left on device")
 
 
-def test_folders_that_are_not_there_are_made(recorded: tuple[Path, str], tmp_path: Path) -> None:
+def test_folders_that_are_not_there_are_made(
+    recorded: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, episode_id = recorded
+    monkeypatch.chdir(folder)
     out = tmp_path / "new" / "deep" / "x.ndjson"
-    assert said(spectator("export", episode_id, "--data-dir", "d", "--out", str(out), cwd=folder))[0] == 0
+    assert said_here("export", episode_id, "--data-dir", "d", "--out", str(out))[0] == 0
     assert out.read_text("utf-8").count("\n") > 3
 
 
-def test_a_file_where_a_folder_is_wanted_is_named(recorded: tuple[Path, str], tmp_path: Path) -> None:
+def test_a_file_where_a_folder_is_wanted_is_named(
+    recorded: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, episode_id = recorded
+    monkeypatch.chdir(folder)
     (tmp_path / "file").write_text("", "utf-8")
     out = tmp_path / "file" / "x.ndjson"
-    code, errors = said(spectator("export", episode_id, "--data-dir", "d", "--out", str(out), cwd=folder))
+    code, errors = said_here("export", episode_id, "--data-dir", "d", "--out", str(out))
     assert code == 1 and str(tmp_path / "file") in errors
 
 

@@ -129,6 +129,14 @@ def open_page(browser: Browser) -> Iterator[Opener]:
     assert complaints == []
 
 
+@pytest.fixture(scope="module", autouse=True)
+def rough_forecasts() -> Iterator[None]:
+    """Matches that are watched have forecasts of fewer futures: they took a third of a page's server."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(catalog.load_world("cricket").watched_options, "forecast_futures", 100)
+        yield
+
+
 @pytest.fixture(scope="module")
 def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server with cricket on and two slots."""

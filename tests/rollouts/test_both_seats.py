@@ -128,7 +128,7 @@ async def test_what_a_fallback_decides_for_the_other_seat_is_not_credited_to_it(
 @in_a_loop
 async def test_an_endpoint_that_fails_for_the_other_seat_gives_another_attempt(tmp_path: Path) -> None:
     """A fallback would have decided, and the reward of the agent would have been that of another match."""
-    async with serving(obedient, [Mode.OK] * 3 + [Mode.GARBAGE] * 20 + [Mode.OK]) as fake:
+    async with serving(obedient, [Mode.OK] * 3 + [Mode.GARBAGE] * 6 + [Mode.OK]) as fake:
         asked = match(fake, episodes=1, group_size=1, model={"retries": 0, "tokens": True})
         groups = [group async for group in loop_over(asked, tmp_path)]
     assert [group.own_share for group in groups] == [1.0, 1.0]

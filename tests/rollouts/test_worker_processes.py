@@ -183,7 +183,7 @@ def test_status_says_which_worker_plays_what_and_a_stopped_one_is_replaced(tmp_p
         await until(lambda: victim not in supervisor.pids)
 
     with endpoint(counter, [Mode.SLOW], pause_s=0.05) as fake:
-        asked = request(fake, episodes=24, group_size=4, options={"turns": 12})
+        asked = request(fake, episodes=24, group_size=4, options={"turns": 8})
         unbroken = whole(fake, asked, tmp_path / "whole")
         fake.pause_s = 0.3
         report, _ = run_two(asked, tmp_path / "stopped", stop)

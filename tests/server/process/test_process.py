@@ -15,6 +15,7 @@ import httpx
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from server.app import main
 from tests.server.watching import open_by_hand, watch
 from tests.serving import PATIENCE_S, ROOT, free_port, serve_process
 
@@ -114,14 +115,16 @@ def test_after_a_crash_what_was_recorded_is_there(tmp_path: Path) -> None:
         assert "snapshot" not in returned.kinds()
 
 
-def test_a_second_process_names_the_journal_or_the_port_that_is_taken(tmp_path: Path) -> None:
+def test_a_second_process_names_the_journal_or_the_address_that_it_cannot_have(tmp_path: Path) -> None:
     with serve_process(tmp_path) as serving:
         port = serving.base_url.rpartition(":")[2]
         journal = run(["--port", "0"], SPECTATOR_DATA_DIR=str(tmp_path), SPECTATOR_ENVIRONMENT="counting")
         address = run(["--port", port], SPECTATOR_DATA_DIR=str(tmp_path / "other"))
+    host = run(["--host", "no.such.host.invalid"], SPECTATOR_DATA_DIR=str(tmp_path / "other"))
     for second, said in (
         (journal, "another process writes the journal"),
         (address, f"cannot listen on 127.0.0.1:{port}"),
+        (host, "cannot listen on no.such.host.invalid"),
     ):
         assert second.returncode != 0
         assert said in second.stderr and "Traceback" not in second.stderr
@@ -132,17 +135,24 @@ def test_a_second_process_names_the_journal_or_the_port_that_is_taken(tmp_path: 
     [
         (["--port", "x"], {}, "SPECTATOR_PORT: Input should be a valid integer"),
         ([], {"SPECTATOR_MAX_EPISODE": "2"}, "did you mean SPECTATOR_MAX_EPISODES?"),
-        (["--host", "no.such.host.invalid"], {}, "cannot listen on no.such.host.invalid"),
         (["--bogus"], {}, "unrecognized arguments: --bogus"),
         ([], {"SPECTATOR_ENVIRONMENT": "chess"}, "SPECTATOR_ENVIRONMENT: unknown world 'chess'"),
     ],
 )
 def test_a_wrong_start_is_refused_in_a_sentence(
-    tmp_path: Path, arguments: list[str], variables: dict[str, str], said: str
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    arguments: list[str],
+    variables: dict[str, str],
+    said: str,
 ) -> None:
-    ended = run(arguments, SPECTATOR_DATA_DIR=str(tmp_path), **variables)
-    assert ended.returncode != 0
-    assert said in ended.stderr and "Traceback" not in ended.stderr
+    for name, text in {"SPECTATOR_DATA_DIR": str(tmp_path), **variables}.items():
+        monkeypatch.setenv(name, text)
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code, "it fails"
+    assert said in f"{ended.value.code}\n{capsys.readouterr().err}"
 
 
 def test_help_shows_an_example() -> None:

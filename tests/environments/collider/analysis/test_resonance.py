@@ -16,8 +16,8 @@ def pulls(toy: Toy, seeds: range, **options: object) -> Floats:
     return np.array([(fit.mass_gev - toy.mass) / fit.mass_error_gev for fit in fits])
 
 
-def test_over_a_thousand_seeds_the_mass_has_pulls_of_mean_zero_and_width_one() -> None:
-    found = pulls(Toy(z=8.0), range(10_000, 11_000), resolution_gev=1.6, resolution_error_gev=0.16)
+def test_over_many_seeds_the_mass_has_pulls_of_mean_zero_and_width_one() -> None:
+    found = pulls(Toy(z=8.0), range(10_000, 10_500), resolution_gev=1.6, resolution_error_gev=0.16)
     assert abs(found.mean()) < 0.1
     assert abs(found.std() - 1.0) < 0.1
     assert abs((np.abs(found) < 1).mean() - 0.6827) < 0.05
@@ -37,7 +37,7 @@ def test_over_a_thousand_seeds_the_mass_has_pulls_of_mean_zero_and_width_one() -
     ids=["plain", "faint", "clear", "wide", "few", "very few", "millions"],
 )
 def test_errors_cover_with_a_free_width_for_all_widths_and_counts(toy: Toy) -> None:
-    found = pulls(toy, range(300))
+    found = pulls(toy, range(150))
     assert abs(found.mean()) < 0.25
     assert 0.75 < found.std() < 1.25
     assert (np.abs(found) < 1).mean() > 0.6
@@ -46,7 +46,7 @@ def test_errors_cover_with_a_free_width_for_all_widths_and_counts(toy: Toy) -> N
 
 @pytest.mark.parametrize("mass", [106.0, 108.0, 142.0, 144.0])
 def test_errors_cover_near_the_edge_of_the_window(mass: float) -> None:
-    found = pulls(Toy(z=12.0, mass=mass), range(150))
+    found = pulls(Toy(z=12.0, mass=mass), range(100))
     assert (np.abs(found) < 1).mean() > 0.6
     assert (np.abs(found) < 3).mean() > 0.97
 

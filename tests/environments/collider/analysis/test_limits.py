@@ -15,7 +15,7 @@ def test_limits_cover(true_z: float) -> None:
     """CLs covers the true signal at least as often as its level says."""
     toy = Toy(z=true_z, bins=30)
     limits = [
-        upper_limit(toy.edges, toy.draw(seed), 125.0, 1.6, background="exponential") for seed in range(120)
+        upper_limit(toy.edges, toy.draw(seed), 125.0, 1.6, background="exponential") for seed in range(80)
     ]
     assert (np.array(limits) >= toy.signal).mean() >= 0.93
 
@@ -24,7 +24,7 @@ def test_without_a_signal_the_median_limit_is_that_of_the_background() -> None:
     toy = Toy(z=0.0, bins=30)
     expected = upper_limit(toy.edges, toy.background, 125.0, 1.6, background="exponential")
     limits = [
-        upper_limit(toy.edges, toy.draw(seed), 125.0, 1.6, background="exponential") for seed in range(150)
+        upper_limit(toy.edges, toy.draw(seed), 125.0, 1.6, background="exponential") for seed in range(100)
     ]
     assert np.median(limits) == pytest.approx(expected, rel=0.1)
 

@@ -221,8 +221,9 @@ async def _serve(episode_id: str, data_dir: Path, host: str, port: int) -> None:
 
 
 FORMS: Final = (
-    "ndjson", "hf-traces", "nemo-gym", "messages", "groups", "episode-record", "collector", "steps",
-    "verifiers", "trl", "inspect",
+    "ndjson", "claude-code", "codex", "hf-traces", "nemo-gym", "messages", "groups", "episode-record",
+    "collector", "steps", "verifiers", "prime-rl", "trl", "inspect", "lm-eval", "tau-bench", "tau2-bench",
+    "atif", "swe-agent", "mini-swe-agent", "langsmith", "langfuse", "otel", "sharegpt", "chatml",
 )  # fmt: skip
 
 INTERRUPTED: Final = "\ninterrupted; finished episodes are kept. Repeat the command to import the rest."
@@ -241,7 +242,13 @@ INTERRUPTED: Final = "\ninterrupted; finished episodes are kept. Repeat the comm
     "--reward", "rewards", multiple=True, metavar="COLUMN",
     help="With --format trl: a reward column, repeatable. Default: all numeric columns but TRL's own.",
 )  # fmt: skip
-def import_files(files: tuple[Path, ...], into: Path, form: str | None, rewards: tuple[str, ...]) -> None:
+@click.option(
+    "--map", "paths", metavar="FIELD=PATH,...",
+    help="For files of no known format: where messages, reward, group, ... are, as paths of jmespath.org.",
+)  # fmt: skip
+def import_files(
+    files: tuple[Path, ...], into: Path, form: str | None, rewards: tuple[str, ...], paths: str | None
+) -> None:
     """Import runs of other programs, to watch them here.
 
     Entries that cannot be read are reported with file and line, and the rest is imported. Importing a file
@@ -256,14 +263,21 @@ def import_files(files: tuple[Path, ...], into: Path, form: str | None, rewards:
     \b
     Example: spectator import outputs/traces.jsonl --into runs/sums
     Example: spectator import completions/*.parquet --into runs/grpo --format trl
+    Example: spectator import mine.jsonl --into runs/mine --map messages=chat,reward=score.total,group=task
     """
+    from spectator.errors import ConfigurationError
+    from spectator.importing.file_formats import format_named, mapped
     from spectator.importing.file_rows import Source
     from spectator.importing.importer import ImportReport
     from spectator.runs.run_folder import run_name
 
     name, report = run_name(into), ImportReport()
-    sources = [Source(path, rewards=rewards) for path in files]
-    forms = [(source, found) for source in sources if (found := _form(source, form, report)) is not None]
+    sources = [Source(path, rewards=rewards, scratch=into) for path in files]
+    try:
+        forced = mapped(paths) if paths else format_named(form) if form else None
+    except ConfigurationError as error:
+        raise click.UsageError(str(error)) from error
+    forms = [(source, found) for source in sources if (found := _form(source, forced, report)) is not None]
     if forms:
         into.mkdir(parents=True, exist_ok=True)
         try:
@@ -276,13 +290,13 @@ def import_files(files: tuple[Path, ...], into: Path, form: str | None, rewards:
         sys.exit(1 if report.imported or report.known else 3)
 
 
-def _form(source: Source, form: str | None, report: ImportReport) -> FileFormat | None:
+def _form(source: Source, forced: FileFormat | None, report: ImportReport) -> FileFormat | None:
     from spectator.errors import ConfigurationError
-    from spectator.importing.file_formats import format_named, sniff
+    from spectator.importing.file_formats import sniff
     from spectator.importing.file_rows import SkippedEntry
 
     try:
-        return sniff(source.path) if form is None else format_named(form)
+        return sniff(source) if forced is None else forced
     except ConfigurationError as error:
         report.skip(source, SkippedEntry("the whole file", str(error)))
         return None
@@ -319,7 +333,7 @@ def _progress(bar: click._termui_impl.ProgressBar[int], sources: list[Source]) -
 
 
 def _report(report: ImportReport, into: Path, name: str) -> None:
-    for message in report.messages:
+    for message in [*report.warnings, *report.messages]:
         click.echo(message, err=True)
     more = report.skipped - len(report.messages)
     if more:

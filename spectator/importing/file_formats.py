@@ -1,102 +1,83 @@
-"""File formats, and their detection from the beginning of a file."""
+"""Detect the format of a file from its beginning, and read the file."""
 
 from __future__ import annotations
 
-import contextlib
 import io
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 
 from spectator.errors import ConfigurationError
-from spectator.importing import (
-    collector_files,
-    inspect_logs,
-    nemo_gym,
-    own_exports,
-    pooled_steps,
-    sessions,
-    trl,
-    verifiers,
+from spectator.importing.archives import is_archive, member_named, members, single_document
+from spectator.importing.declaration import FIELDS, DeclaredFormat
+from spectator.importing.document_reader import entries, row_entries
+from spectator.importing.file_rows import Document, Entries, FileRow, SkippedEntry, Source, parsed
+from spectator.importing.foreign import UnreadableEntry
+from spectator.importing.formats import FORMATS
+from spectator.importing.paths import path
+
+NAMES: Final = tuple(dict.fromkeys(one.name for one in FORMATS))
+
+EVENTS: Final = "ndjson"
+"""The format of events, which are not translated."""
+
+FIX: Final = (
+    "convert it to a format of docs/import.md, set one with --format NAME, or say where everything is with "
+    "--map messages=PATH,reward=PATH"
 )
-from spectator.importing.file_rows import BOM, Entries, SkippedEntry, Source, is_table, rows, table_rows
-
-DETECTION_LINES: Final = 20
-"""Lines read to detect the format of a file."""
-
-FIX: Final = "convert it to a format of docs/import.md, or set one with --format NAME"
-
-BEGINNING: Final = 4096
-
-DESCRIBED: Final = 1 << 20
-"""Bytes read to describe a JSON text over several lines."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
-    """A file format.
+    """A format, with its declarations.
 
     Args:
         name: Name for ``--format``.
-        matches: Whether an object is a line, a row or a whole file of this format.
-        read: Reads files of this format; ``None`` for events, which are not translated.
-        members: Members of its lines, to compare with those of an unknown file.
     """
 
     name: str
-    matches: Callable[[Mapping[str, Any]], bool]
-    read: Callable[[Source], Entries] | None
-    members: tuple[str, ...]
+    declarations: tuple[DeclaredFormat, ...]
 
+    def read(self, source: Source) -> Entries:
+        """Yield the episodes of a file."""
+        archive = next((one.archive for one in self.declarations if one.archive), None)
+        if not is_archive(source):
+            with _opened(source) as document:
+                yield from entries(self.declarations, document)
+        elif archive is not None and _head_of(source, archive[0]) is not None:
+            yield from self._read_archive(source, *archive)
+        else:
+            yield from self._read_members(source)
 
-FORMATS: Final = (
-    FileFormat(
-        own_exports.NAME, own_exports.matches, None, ("v", "episode_id", "epoch", "seq", "type", "data")
-    ),
-    FileFormat(sessions.NAME, sessions.matches, sessions.read, ("type", "harness")),
-    FileFormat(nemo_gym.NAME, nemo_gym.matches, nemo_gym.read, ("responses_create_params", "response")),
-    FileFormat(
-        own_exports.CALLS,
-        own_exports.is_call,
-        own_exports.read_calls,
-        ("episode_id", "seq", "call", "messages", "reply"),
-    ),
-    FileFormat(
-        own_exports.GROUPS,
-        own_exports.is_group,
-        own_exports.read_groups,
-        ("group_id", "completions", "rewards", "prompt"),
-    ),
-    FileFormat(
-        own_exports.RECORDS,
-        own_exports.is_record,
-        own_exports.read_records,
-        ("episode_id", "messages", "tool_trace", "reward"),
-    ),
-    FileFormat(
-        collector_files.COLLECTOR,
-        collector_files.is_collected,
-        collector_files.read_collected,
-        ("seed", "steps", "total_reward"),
-    ),
-    FileFormat(
-        pooled_steps.STEPS,
-        pooled_steps.is_step,
-        pooled_steps.read_steps,
-        ("session_id", "step_id", "messages", "response"),
-    ),
-    FileFormat(
-        verifiers.NAME, verifiers.matches, verifiers.read, ("example_id", "prompt", "completion", "reward")
-    ),
-    FileFormat(trl.NAME, trl.matches, trl.read, ("step", "prompt", "completion")),
-    FileFormat(inspect_logs.NAME, inspect_logs.matches, inspect_logs.read, ("version", "eval", "samples")),
-)
-"""All formats; the first that matches is used."""
+    def _read_archive(self, source: Source, heads: Sequence[str], folder: str) -> Entries:
+        head = _head_of(source, heads)
+        for name, data in members(source):
+            if not name.startswith(folder) or not name.endswith(".json"):
+                continue
+            value = data if isinstance(data, SkippedEntry) else parsed(data)
+            if isinstance(value, SkippedEntry):
+                yield value
+                continue
+            if not isinstance(value, Mapping):
+                yield SkippedEntry(name, getattr(value, "reason", "it is not an object"))
+                continue
+            form = next(one for one in self.declarations if one.archive)
+            yield from row_entries(
+                form, source.path.stem, FileRow(0, {**(head or {}), form.each: [value]}, name)
+            )
 
-NAMES: Final = tuple(one.name for one in FORMATS)
+    def _read_members(self, source: Source) -> Entries:
+        for name, data in members(source):
+            if isinstance(data, SkippedEntry):
+                yield data
+                continue
+            document = Document(source, io.BytesIO(data), name, plain=False)
+            found = _recognised(document)
+            if isinstance(found, str):
+                yield SkippedEntry(name, f"it has an unknown format (it begins with {found})")
+            else:
+                yield from entries(found.declarations, document)
 
 
 def format_named(name: str) -> FileFormat:
@@ -105,92 +86,138 @@ def format_named(name: str) -> FileFormat:
     Raises:
         ConfigurationError: The name is unknown.
     """
-    for one in FORMATS:
-        if one.name == name:
-            return one
-    raise ConfigurationError(f"unknown format {name!r}; use {', '.join(NAMES)}")
+    if name not in NAMES:
+        raise ConfigurationError(f"unknown format {name!r}; use {', '.join(NAMES)}")
+    return FileFormat(name, tuple(one for one in FORMATS if one.name == name))
 
 
-def sniff(path: Path) -> FileFormat:
+def mapped(given: str) -> FileFormat:
+    """Return the format that a user describes.
+
+    Args:
+        given: ``field=path`` pairs, separated by commas outside of brackets; ``each`` lists the episodes.
+
+    Raises:
+        ConfigurationError: A field is unknown, or a path invalid.
+
+    >>> mapped("messages=chat.turns,reward=max_by(scores, &v).v").declarations[0].reads["reward"]
+    'max_by(scores, &v).v'
+    """
+    reads, pairs, depth = {}, [""], 0
+    for sign in given:
+        depth += (sign in "([{") - (sign in ")]}")
+        if sign == "," and depth == 0:
+            pairs.append("")
+        else:
+            pairs[-1] += sign
+    for pair in pairs:
+        name, equals, expression = (one.strip() for one in pair.partition("="))
+        if not equals or name not in (*FIELDS, "each"):
+            raise ConfigurationError(
+                f"--map {pair!r}: unknown field; use FIELD=PATH with each, {', '.join(FIELDS)}"
+            )
+        path(expression)
+        reads[name] = expression
+    if not {"messages", "turns"} & reads.keys():
+        raise ConfigurationError("--map says nothing of messages; add messages=PATH or turns=PATH")
+    each = reads.pop("each", "")
+    label = reads.get("messages", "")
+    return FileFormat(
+        "mapped", (DeclaredFormat(name="mapped", match=("",), each=each, reads=reads, label=label),)
+    )
+
+
+def sniff(source: Source) -> FileFormat:
     """Detect the format of a file from its beginning.
 
     Raises:
         ConfigurationError: The format is unknown; the message says what was found.
         OSError: The file cannot be read.
     """
-    if path.stat().st_size == 0:
-        raise ConfigurationError(f"{path} is empty")
-    if zipfile.is_zipfile(path):
-        return format_named(inspect_logs.NAME)
-    found = _table_formats(path) if is_table(path) else _line_formats(path)
+    if source.path.stat().st_size == 0:
+        raise ConfigurationError(f"{source.path} is empty")
+    if is_archive(source):
+        found = _of_archive(source)
+    else:
+        with _opened(source) as document:
+            found = _recognised(document)
     if isinstance(found, FileFormat):
         return found
     beginning = f" (it begins with {found})" if found else ""
-    raise ConfigurationError(f"{path} has an unknown format{beginning}; {FIX}")
+    raise ConfigurationError(f"{source.path} has an unknown format{beginning}; {FIX}")
 
 
-def _table_formats(path: Path) -> FileFormat | str:
-    row = next(table_rows(Source(path)), None)
-    if row is None:
-        return "a table without rows"
-    return format_named(trl.NAME) if trl.matches(row.value) else f"the columns {_described(row.value)}"
+@contextmanager
+def _opened(source: Source) -> Iterator[Document]:
+    with single_document(source) as document:
+        yield document
 
 
-def _line_formats(path: Path) -> FileFormat | str:
-    with path.open("rb") as file:
-        beginning = file.read(BEGINNING)
-    if b"\x00" in beginning:
-        return "binary data"
-    if _is_log(beginning):
-        return format_named(inspect_logs.NAME)
-    described = ""
-    for row in islice(rows(Source(path)), DETECTION_LINES):
-        if isinstance(row, SkippedEntry):
+def _of_archive(source: Source) -> FileFormat | str:
+    reason = ""
+    for form in FORMATS:
+        try:
+            if form.archive and _head_of(source, form.archive[0]) is not None:
+                return format_named(form.name)
+        except UnreadableEntry as error:
+            reason = str(error)
+    found = ""
+    for name, data in members(source):
+        if isinstance(data, bytes):
+            known = _recognised(Document(source, io.BytesIO(data), name, plain=False))
+            if isinstance(known, FileFormat):
+                return known
+            found = found or f"an archive whose member {name} is {known}"
+    return reason or found or "an archive without members that can be read"
+
+
+def _head_of(source: Source, names: Sequence[str]) -> Mapping[str, Any] | None:
+    """Return the description in the first of these members that can be read.
+
+    Raises:
+        UnreadableEntry: None can be read.
+    """
+    problem: UnreadableEntry | None = None
+    for name in names:
+        try:
+            data = member_named(source, name)
+        except UnreadableEntry as error:
+            problem = UnreadableEntry(f"{name}: {error}")
             continue
-        known = next((one for one in FORMATS if one.matches(row.value)), None)
+        value = None if data is None else parsed(data)
+        if isinstance(value, dict):
+            return value
+    if problem is not None:
+        raise problem
+    return None
+
+
+def _recognised(document: Document) -> FileFormat | str:
+    """Return the format of a document, or what it is instead."""
+    if not document.readable:
+        return document.kind
+    first: Mapping[str, Any] | None = None
+    for row in document.beginning():
+        known = next((one for one in FORMATS if one.matches(row)), None)
         if known is not None:
-            return known
-        described = described or f"an object with {_described(row.value)}"
-    return described or _text_format(path)
+            return format_named(known.name)
+        first = first or row
+    if first is None:
+        return "a table without rows" if document.kind == "table" else "no JSON object"
+    kind = "the columns" if document.kind == "table" else "an object with"
+    return f"{kind} {described(first)}"
 
 
-def _text_format(path: Path) -> FileFormat | str:
-    """Detect the format of a single JSON text over several lines, or describe it."""
-    try:
-        import ijson
-    except ImportError:
-        return "no JSON Lines"
-    names: dict[str, None] = {}
-    outer = ""
-    with path.open("rb") as file, contextlib.suppress(ijson.JSONError):
-        for prefix, event, value in ijson.parse(io.BytesIO(file.read(DESCRIBED).removeprefix(BOM))):
-            outer = outer or event
-            if event == "map_key" and prefix == ("item" if outer == "start_array" else ""):
-                names[value] = None
-            if (prefix, event) == ("item", "end_map"):
-                break
-    if outer == "start_map" and ("eval" in names or "samples" in names):
-        return format_named(inspect_logs.NAME)
-    if not names:
-        return "an array" if outer == "start_array" else ""
-    if outer == "start_array":
-        return f"an array of objects with {_described(names)}; jq -c '.[]' writes a line for each"
-    return f"one object over several lines with {_described(names)}; jq -c . writes it as a line"
+def described(row: Mapping[str, Any]) -> str:
+    """Return the names of members, and the nearest format with what it needs too.
 
+    >>> described({"prompt": "2 + 2?", "completion": "4"}).partition(";")[2]
+    ' the nearest format, trl, needs step too'
+    """
+    names = ", ".join(map(str, list(row)[:12])) or "nothing"
 
-def _is_log(beginning: bytes) -> bool:
-    """Whether a text begins like a log of inspect_ai, a single JSON text."""
-    head = beginning.lstrip()[:2000]
-    return (
-        head.startswith(b"{") and b'"version"' in head[:200] and b'"eval"' in head and b'"task"' in beginning
-    )
-
-
-def _described(row: Mapping[str, Any]) -> str:
-    """Return the names of members and the format that has most of them, if it has half of its own."""
-    names = ", ".join(map(str, list(row)[:8])) or "nothing"
-    nearest = max(FORMATS, key=lambda one: sum(name in row for name in one.members) / len(one.members))
-    missing = [name for name in nearest.members if name not in row]
-    if 2 * len(missing) > len(nearest.members):
+    nearest = max(FORMATS, key=lambda form: form.nearness(row)[0])
+    share, lacks = nearest.nearness(row)
+    if share < 0.5:
         return names
-    return f"{names}; the nearest format, {nearest.name}, needs {' and '.join(missing) or 'other values'} too"
+    return f"{names}; the nearest format, {nearest.name}, needs {' and '.join(lacks) or 'other values'} too"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -38,6 +38,7 @@ class ForeignTurn:
         usage: ``tokens_in`` and ``tokens_out``, if counted.
         latency_s: Duration of the request, seconds.
         weight_version: Version of the weights that answered.
+        known: How many messages of a fresh prompt were shown before; viewers see the others.
     """
 
     asked: Sequence[ChatMessage]
@@ -53,6 +54,7 @@ class ForeignTurn:
     at: datetime | None = None
     latency_s: float = 0.0
     weight_version: str | None = None
+    known: int = 0
 
 
 @dataclass(slots=True, kw_only=True)
@@ -167,11 +169,13 @@ def numbers(value: object) -> dict[str, float]:
 
 def text(value: object) -> str:
     """Return ``value`` if it is a text, otherwise an empty one."""
-    return value if isinstance(value, str) else ""
+    return encodable(value) if isinstance(value, str) else ""
 
 
 def count(value: object) -> int | None:
     """Return a non-negative number as int; ``None`` for anything else."""
+    if type(value) is int:
+        return value if value >= 0 else None
     known = number(value)
     return int(known) if known is not None and known >= 0 and not isinstance(value, bool) else None
 
@@ -261,11 +265,34 @@ def kind_of(value: object) -> str:
     return kinds.get(type(value), type(value).__name__)
 
 
-ROLES: Final = {"developer": "system", "model": "assistant", "ai": "assistant", "human": "user"}
+ROLES: Final = {
+    **dict.fromkeys(
+        ("model", "ai", "AI", "gemini", "gpt", "chatgpt", "bing", "bard", "agent", "AIMessage"), "assistant"
+    ),
+    **dict.fromkeys(("human", "Human", "HumanMessage"), "user"),
+    **dict.fromkeys(("developer", "SystemMessage"), "system"),
+    **dict.fromkeys(
+        ("function", "observation", "toolResult", "tool_response", "function_response", "ToolMessage"), "tool"
+    ),
+}  # fmt: skip
 """Other names of roles."""
+
+_ROLE: Final = ("role", "from", "source", "type")
+_CONTENT: Final = ("content", "value", "parts", "message", "text")
+_CALLS: Final = ("tool_calls", "toolCalls", "function_call")
+_ANSWERED: Final = ("tool_call_id", "toolCallId", "call_id")
+_ARGUMENTS: Final = ("arguments", "args", "input", "parameters", "action")
+_CALL_NAME: Final = ("name", "function_name", "toolName", "tool_name", "tool")
+_CALL_ID: Final = ("id", "tool_call_id", "call_id", "tool_use_id", "toolCallId")
+_OUTPUT: Final = ("output", "response", "result", "content", "tools")
+"""Members of messages, calls and results, under all names that programs give them."""
 
 THOUGHTS: Final = ("reasoning_content", "reasoningContent", "reasoning", "thinking")
 """Members with a model's thoughts."""
+
+_CALL_PARTS: Final = frozenset({"tool_use", "server_tool_use", "tool_call", "toolCall", "functionCall"})
+_RESULT_PARTS: Final = frozenset({"tool_result", "tool_call_response", "functionResponse"})
+_THOUGHT_PARTS: Final = frozenset({"reasoning", "thinking"})
 
 
 def messages_of(value: object, name: str) -> list[ChatMessage]:
@@ -280,34 +307,123 @@ def messages_of(value: object, name: str) -> list[ChatMessage]:
         return [{"role": "user", "content": encodable(value)}]
     if not isinstance(value, list):
         raise UnreadableEntry(f"{name} is {kind_of(value)}: it must be a text or a list of messages")
-    return [message_of(one, f"{name}[{place}]") for place, one in enumerate(value)]
+    return [message for place, one in enumerate(value) for message in messages_in(one, f"{name}[{place}]")]
 
 
 def message_of(value: object, name: str) -> ChatMessage:
-    """Return one message.
+    """Return one message, without the results of tools that it may hold.
+
+    Raises:
+        UnreadableEntry: It is not an object with a role.
+    """
+    found = messages_in(value, name)
+    return next((one for one in found if one["role"] != "tool"), found[0])
+
+
+def messages_in(value: object, name: str) -> list[ChatMessage]:
+    """Return a message in the form of chat templates, followed or preceded by the tool results that it holds.
+
+    It may have the form of OpenAI's two APIs, Anthropic, Gemini, LangChain, OpenTelemetry, ShareGPT or ATIF.
+
+    >>> messages_in({"from": "gpt", "value": "4"}, "it")
+    [{'role': 'assistant', 'content': '4'}]
+    >>> used = {"type": "tool_result", "tool_use_id": "a", "content": "4"}
+    >>> messages_in({"role": "user", "content": [used]}, "it")
+    [{'role': 'tool', 'content': '4', 'tool_call_id': 'a'}]
 
     Raises:
         UnreadableEntry: It is not an object with a role.
     """
     if not isinstance(value, Mapping):
         raise UnreadableEntry(f"{name} is {kind_of(value)}: it must be a message")
-    role = value.get("role")
-    if not isinstance(role, str):
+    value = _unwrapped(value)
+    kind = value.get("type")
+    if isinstance(kind, str) and "role" not in value and (item := _item(value, kind, name)) is not None:
+        return [item]
+    role = next((value[one] for one in _ROLE if isinstance(value.get(one), str)), None)
+    if role is None:
         raise UnreadableEntry(f"{name} has no role")
-    content, thought = content_of(value.get("content"))
-    message: ChatMessage = {"role": ROLES.get(role, encodable(role)), "content": content}
-    thought = next((text(value[one]) for one in THOUGHTS if text(value.get(one))), "") or thought
+    parts = parts_of(next((value[one] for one in _CONTENT if value.get(one) is not None), None))
+    message: ChatMessage = {"role": ROLES.get(role, encodable(role)), "content": parts.text}
+    thought = next((text(value[one]) for one in THOUGHTS if text(value.get(one))), "") or parts.thought
     if thought:
         message["reasoning_content"] = encodable(thought)
-    calls = value.get("tool_calls") or value.get("toolCalls")
-    if isinstance(calls, list) and calls:
+    given = next((value[one] for one in _CALLS if value.get(one)), None)
+    given = [given] if isinstance(given, Mapping) else given
+    calls = [*(given if isinstance(given, list) else ()), *parts.calls]
+    if role == "function_call":  # ShareGPT
+        message = {"role": "assistant", "content": ""}
+        calls = [parts.text]
+    if calls:
         message["tool_calls"] = [_call(one, place) for place, one in enumerate(calls)]
-    answered = value.get("tool_call_id") or value.get("toolCallId")
-    if isinstance(answered, str):
+    answered = next((value[one] for one in _ANSWERED if isinstance(value.get(one), str)), None)
+    if answered is None and isinstance(value.get("tool_call_ids"), list) and len(value["tool_call_ids"]) == 1:
+        answered = text(value["tool_call_ids"][0])
+    if answered and message["role"] == "tool":
         message["tool_call_id"] = encodable(answered)
     if isinstance(value.get("name"), str) and message["role"] == "tool":
         message["name"] = encodable(value["name"])
-    return message
+    results = [*parts.results, *_observed(value.get("observation"))]
+    if not results:
+        return [message]
+    if message["role"] == "assistant":
+        return [message, *results]
+    plain = message["content"] or len(message) > 2
+    return [*results, message] if plain and message["role"] != "tool" else results
+
+
+def _unwrapped(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the message within LangChain's serialized forms."""
+    kwargs, data = value.get("kwargs"), value.get("data")
+    if isinstance(kwargs, Mapping) and isinstance(value.get("id"), list) and value["id"]:
+        return {"role": str(value["id"][-1]).removesuffix("Chunk"), **kwargs}
+    if isinstance(data, Mapping) and "content" in data and isinstance(value.get("type"), str):
+        return {"role": value["type"], **data}
+    return value
+
+
+def _item(value: Mapping[str, Any], kind: str, name: str) -> ChatMessage | None:
+    """Return an item of OpenAI's Responses API that is not a message."""
+    if kind == "reasoning":
+        parts = [*(value.get("summary") or ()), *(value.get("content") or ())]
+        thought = "\n".join(text(one.get("text")) for one in parts if isinstance(one, Mapping))
+        return {"role": "assistant", "content": "", "reasoning_content": encodable(thought)}
+    if kind.endswith("_output"):
+        result = parts_of(next((value[one] for one in _OUTPUT if value.get(one) is not None), None)).text
+        return {"role": "tool", "content": result, "tool_call_id": encodable(text(value.get("call_id")))}
+    if kind.endswith("_call"):
+        named = {
+            "name": kind.removesuffix("_call"),
+            **value,
+            "id": text(value.get("call_id") or value.get("id")),
+        }
+        return {"role": "assistant", "content": "", "tool_calls": [_call(named, 0)]}
+    if kind in ROLES or kind in ("system", "user", "assistant", "tool"):
+        return None
+    if kind == "message" or any(one in value for one in ("from", "source")):
+        return None
+    return {"role": "tool", "content": encodable(f"[{kind}]")}
+
+
+def _observed(value: object) -> list[ChatMessage]:
+    """Return the results within a step of ATIF."""
+    listed = value.get("results") if isinstance(value, Mapping) else None
+    return [
+        {"role": "tool", "content": parts_of(one.get("content")).text,
+         **({"tool_call_id": encodable(one["source_call_id"])} if text(one.get("source_call_id")) else {})}
+        for one in (listed if isinstance(listed, list) else ())
+        if isinstance(one, Mapping)
+    ]  # fmt: skip
+
+
+@dataclass(slots=True)
+class Parts:
+    """What the content of a message holds."""
+
+    text: str = ""
+    thought: str = ""
+    calls: list[Any] = field(default_factory=list)
+    results: list[ChatMessage] = field(default_factory=list)
 
 
 def content_of(value: object) -> tuple[str, str]:
@@ -318,44 +434,63 @@ def content_of(value: object) -> tuple[str, str]:
     >>> content_of([{"type": "image", "image": "data:..."}])
     ('[image]', '')
     """
+    parts = parts_of(value)
+    return parts.text, parts.thought
+
+
+def parts_of(value: object) -> Parts:
+    """Return the texts, thoughts, calls and results of a message's content."""
     if value is None:
-        return "", ""
+        return Parts()
     if isinstance(value, str):
-        return encodable(value), ""
+        return Parts(encodable(value))
     if not isinstance(value, list):
-        return encodable(encode_json(value)), ""
+        return Parts(encodable(encode_json(value)))
+    found = Parts()
     texts, thoughts = [], []
     for part in value:
         if not isinstance(part, Mapping):
             texts.append(text(part))
-        elif part.get("type") in ("reasoning", "thinking"):
-            thoughts.append(
-                text(part.get("reasoning")) or text(part.get("thinking")) or text(part.get("text"))
-            )
-        elif isinstance(part.get("text"), str):
-            texts.append(part["text"])
+            continue
+        one = next((name for name in ("functionCall", "functionResponse") if name in part), part.get("type"))
+        said = next((part[name] for name in ("text", "content") if isinstance(part.get(name), str)), None)
+        if one in _CALL_PARTS:
+            found.calls.append(part.get("functionCall", part))
+        elif one in _RESULT_PARTS:
+            found.results.append(_result(part.get("functionResponse", part)))
+        elif one in _THOUGHT_PARTS:
+            thoughts.append(text(part.get("reasoning")) or text(part.get("thinking")) or said or "")
         else:
-            texts.append(f"[{text(part.get('type')) or 'part'}]")
-    return encodable("\n".join(one for one in texts if one)), "\n".join(one for one in thoughts if one)
+            texts.append(f"[{text(one) or 'part'}]" if said is None else said)
+    found.text = encodable("\n".join(one for one in texts if one))
+    found.thought = "\n".join(one for one in thoughts if one)
+    return found
+
+
+def _result(part: Any) -> ChatMessage:
+    value = part if isinstance(part, Mapping) else {}
+    given = parts_of(next((value[one] for one in _OUTPUT if value.get(one) is not None), None)).text
+    answered = next((value[one] for one in ("tool_use_id", "id") if isinstance(value.get(one), str)), "")
+    result: ChatMessage = {"role": "tool", "content": given, "tool_call_id": encodable(answered)}
+    return result if answered else {"role": "tool", "content": given}
 
 
 def _call(value: object, place: int) -> dict[str, Any]:
-    """Return a tool call from OpenAI's, verifiers' or inspect_ai's form, or JSON text."""
+    """Return a tool call from any of its forms, or JSON text."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = {"name": "unreadable", "arguments": value}
     if not isinstance(value, Mapping):
         raise UnreadableEntry(f"tool_calls[{place}] is {kind_of(value)}: it must be a call")
     function = value.get("function")
     named: Mapping[str, Any] = function if isinstance(function, Mapping) else value
-    name = text(named.get("name")) or text(function) or "unnamed"
-    given = named.get("arguments")
+    name = next((named[one] for one in _CALL_NAME if text(named.get(one))), text(function)) or "unnamed"
+    given = next((named[one] for one in _ARGUMENTS if named.get(one) is not None), None)
     arguments = given if isinstance(given, str) else encode_json({} if given is None else given)
-    return tool_call(
-        encodable(text(value.get("id")) or f"call_{place}"), encodable(name), encodable(arguments)
-    )
+    call_id = next((value[one] for one in _CALL_ID if text(value.get(one))), f"call_{place}")
+    return tool_call(encodable(call_id), encodable(name), encodable(arguments))
 
 
 def tools_of(value: object) -> list[Mapping[str, Any]]:
@@ -371,35 +506,3 @@ def tools_of(value: object) -> list[Mapping[str, Any]]:
         kept = {key: described[key] for key in ("name", "description", "parameters") if key in described}
         found.append({"type": "function", "function": kept})
     return found
-
-
-def turns_of(messages: Iterable[ChatMessage]) -> tuple[list[ForeignTurn], list[ChatMessage]]:
-    """Split a conversation into turns and the messages after the last one."""
-    turns: list[ForeignTurn] = []
-    asked: list[ChatMessage] = []
-    for message in messages:
-        if message["role"] == "assistant":
-            turns.append(ForeignTurn(asked=asked, reply=message))
-            asked = []
-        else:
-            asked.append(message)
-    return turns, asked
-
-
-def completed(
-    prompt: Sequence[ChatMessage], completion: object
-) -> tuple[list[ForeignTurn], list[ChatMessage]]:
-    """Return the turns of a completion, and the messages after the last one.
-
-    Raises:
-        UnreadableEntry: The completion is neither a text nor messages.
-    """
-    if isinstance(completion, str):
-        reply: ChatMessage = {"role": "assistant", "content": encodable(completion)}
-        return [ForeignTurn(asked=list(prompt), reply=reply)], []
-    turns, after = turns_of(messages_of(completion, "completion"))
-    if turns:
-        turns[0].asked = [*prompt, *turns[0].asked]
-    else:
-        after = [*prompt, *after]
-    return turns, after

@@ -14,7 +14,7 @@ from typing import Any, Final
 from spectator.episodes.reader import BEFORE_END, ViewReader
 from spectator.errors import JournalError, SequenceConflict
 from spectator.events import EpisodeEnded, RecordedEvent, Warned, core_fact, encode_json
-from spectator.importing.file_formats import FileFormat
+from spectator.importing.file_formats import EVENTS, FileFormat
 from spectator.importing.file_rows import UNEXPECTED, SkippedEntry, Source
 from spectator.importing.foreign import ForeignEpisode, ForeignTurn
 from spectator.importing.foreign_record import (
@@ -80,7 +80,7 @@ def build(episode: ForeignEpisode, run_id: str | None, known_at: datetime) -> Bu
         total = total if reward is None else (total or 0.0) + reward
         record.pass_time(one)
         facts = [core_fact(record.decided(episode, one))]
-        following = episode.after if last else episode.turns[turn].asked
+        following = episode.after if last else episode.turns[turn].asked[episode.turns[turn].known :]
         facts.append(said_fact(conversation_text(following), reward, total, len(episode.turns)))
         if reward is not None:
             rubric = episode.rubric if last else {}
@@ -154,12 +154,14 @@ class ImportReport:
         known: Number of episodes that were already imported.
         skipped: Number of entries that could not be imported.
         messages: Messages about the first skipped entries.
+        warnings: Sentences about files, of which nothing is lost.
     """
 
     imported: int = 0
     known: int = 0
     skipped: int = 0
     messages: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
 
     def skip(self, source: Source, entry: SkippedEntry) -> None:
         """Count a skipped entry."""
@@ -193,7 +195,7 @@ async def import_file(
         ConfigurationError: The file as a whole cannot be read.
         JournalError: The journal cannot be written.
     """
-    if form.read is None:
+    if form.name == EVENTS:
         await _import_events(source, journal, report, on_progress)
         return
     known_at = datetime.fromtimestamp(source.path.stat().st_mtime, UTC)
@@ -213,6 +215,7 @@ async def import_file(
             await _record(journal, batch, report)
         on_progress(source, report)
     await _record(journal, batch, report)
+    report.warnings += source.warnings
     on_progress(source, report)
 
 

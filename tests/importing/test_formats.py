@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import zipfile
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +14,13 @@ import pyarrow.parquet
 import pytest
 
 from spectator.cli.journal import FORMS
+from spectator.importing.archives import member_bytes
+from spectator.importing.declaration import FIELDS
 from spectator.importing.file_formats import NAMES
-from spectator.importing.inspect_logs import member_bytes
+from spectator.importing.formats import FORMATS
+from spectator.importing.paths import path
 from tests.importing.imported import DATA, Imported, episodes_in, lines, picture, run_import
+from tools.import_page import PAGE, import_page
 
 CALL = {"id": "c1", "type": "function", "function": {"name": "add", "arguments": '{"a": 2, "b": 2}'}}
 
@@ -417,5 +422,119 @@ def test_steps_of_a_pooled_system_are_sessions_in_whatever_order(tmp_path: Path)
 
 
 def test_every_format_can_be_chosen_and_is_on_the_page() -> None:
-    page = (Path(__file__).resolve().parents[2] / "docs" / "import.md").read_text(encoding="utf-8")
-    assert set(FORMS) == set(NAMES) and [name for name in NAMES if f"`{name}`" not in page] == []
+    page = PAGE.read_text(encoding="utf-8")
+    assert FORMS == NAMES
+    assert page == import_page(page), "run: python -m tools.import_page"
+
+
+def test_every_expression_of_the_table_can_be_read() -> None:
+    for one in FORMATS:
+        assert set(one.reads) <= set(FIELDS), one.name
+        places = (one.condition, one.each, one.key, one.sort, one.row_id, one.begins, one.aside)
+        assert all(callable(path(each)) for each in (*one.reads.values(), *places) if each)
+
+
+MINE = {
+    "task": {"name": "sums"},
+    "log": [{"speaker": "x", "role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}],
+    "grades": [{"by": "human", "points": 0.5}, {"by": "test", "points": 1}],
+    "n": 2**70 + 1,
+}
+
+
+def test_a_map_reads_what_no_format_knows(tmp_path: Path) -> None:
+    file = lines(tmp_path / "mine.jsonl", MINE, {**MINE, "log": "?", "grades": []}, {"other": 1})
+    refused = run_import(file, into=tmp_path / "run")
+    assert refused.exit_code == 3 and "an object with task, log, grades, n" in refused.output
+    assert "--map messages=PATH" in refused.output and not (tmp_path / "run").exists()
+    given = "messages=log,reward=max_by(grades, &points).points,group=task.name,environment=task.name"
+    done = run_import(file, into=tmp_path / "run", options=["--map", given])
+    assert done.exit_code == 1 and "line 3: log is missing" in done.output, done.output
+    first, second = sorted(episodes_in(tmp_path / "run"), key=lambda one: -len(one.calls))
+    assert (first.summary.score, first.summary.group_id, len(first.calls)) == (1.0, "sums:sums", 1)
+    assert (second.summary.score, len(second.calls)) == (None, 0)
+    again = run_import(file, into=tmp_path / "run", options=["--map", given])
+    assert "0 episodes imported, 2 already there" in again.output
+    whole = tmp_path / "all.json"
+    whole.write_text(json.dumps({"runs": [MINE, {**MINE, "n": 0}]}, indent=2))
+    options = ["--map", "each=runs,messages=it.log,reward=it.grades[0].points"]
+    assert "2 episodes imported" in run_import(whole, into=tmp_path / "two", options=options).output
+    assert {one.summary.score for one in episodes_in(tmp_path / "two")} == {0.5}
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("reward=a", "says nothing of messages; add messages=PATH"),
+        ("messages=a,colour=b", "unknown field"),
+        ("messages=a[", "is not a path of jmespath.org"),
+        ("messages", "use FIELD=PATH with each, messages"),
+    ],
+)
+def test_a_map_that_cannot_be_read_says_why(tmp_path: Path, given: str, said: str) -> None:
+    file = lines(tmp_path / "mine.jsonl", MINE)
+    done = run_import(file, into=tmp_path / "run", options=["--map", given])
+    assert done.exit_code == 2 and said in done.output, done.output
+
+
+def test_the_advantage_of_trl_says_which_columns_are_rewards(tmp_path: Path) -> None:
+    def rows(weight: float) -> list[dict[str, Any]]:
+        rewards = [(1.0, 0.5), (0.0, 0.25), (1.0, 0.0)]
+        mean = sum(right + weight * brief for right, brief in rewards) / 3
+        return [
+            {"step": 1, "prompt": "q", "completion": str(n), "right": right, "brief": brief,
+             "length": 10.0 * n, "advantage": (right + weight * brief - mean) / 0.5}
+            for n, (right, brief) in enumerate(rewards)
+        ]  # fmt: skip
+
+    sure = run_import(lines(tmp_path / "sure.jsonl", *rows(1.0)), into=tmp_path / "sure")
+    assert sure.exit_code == 0 and "length is not added to the reward" in sure.output
+    assert sorted(one.summary.score or 0.0 for one in episodes_in(tmp_path / "sure")) == [0.25, 1.0, 1.5]
+    unsure = run_import(lines(tmp_path / "unsure.jsonl", *rows(0.3)), into=tmp_path / "unsure")
+    assert "advantage does not follow from that sum" in unsure.output and "--reward" in unsure.output
+    named = run_import(
+        lines(tmp_path / "named.jsonl", *rows(0.3)), into=tmp_path / "named", options=["--reward", "right"]
+    )
+    assert "does not follow" not in named.output and "not added" not in named.output
+
+
+def test_rewards_that_are_decimals_are_read(tmp_path: Path) -> None:
+    table = pyarrow.table(
+        {"step": [1, 1], "prompt": ["q", "q"], "completion": ["a", "b"],
+         "correct": pyarrow.array([Decimal("0.25"), Decimal("1.00")], pyarrow.decimal128(5, 2))}
+    )  # fmt: skip
+    pyarrow.parquet.write_table(table, tmp_path / "t.parquet")
+    assert sorted(one.summary.score or 0 for one in imported(tmp_path / "t.parquet", tmp_path / "run")) == [
+        0.25,
+        1,
+    ]
+
+
+@pytest.mark.parametrize("large", [2**53 + 1, 107505301260286111, 2**63 + 1, 2**64 + 1, -(2**70) - 1])
+@pytest.mark.parametrize("text", [False, True])
+def test_integers_keep_all_digits(tmp_path: Path, large: int, text: bool) -> None:
+    function = {"name": "f", "arguments": json.dumps({"id": large})}
+    said = {"role": "assistant", "content": "", "tool_calls": [{"id": "a", "function": function}]}
+    used = {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "b", "name": "g", "input": {"id": large}}],
+    }
+    row = {"messages": [{"role": "user", "content": "q"}, said, used]}
+    file = tmp_path / "rows.json"
+    file.write_text(json.dumps([row], indent=2) if text else json.dumps(row))
+    (one,) = imported(file, tmp_path / "run")
+    assert [each["action"]["arguments"]["id"] for each in one.of_type("decision.made")] == [large, large]
+
+
+def test_a_prompt_that_is_repeated_is_shown_once(tmp_path: Path) -> None:
+    """Each step holds the whole conversation; viewers see what is new."""
+    asked = [{"role": "user", "content": "first"}]
+    more = [*asked, {"role": "assistant", "content": "one"}, {"role": "user", "content": "second"}]
+    step = {"session_id": "s", "env_name": "e", "step_reward": 0.5, "terminated": True}
+    rows = [
+        {**step, "step_id": 1, "messages": asked, "response": "one"},
+        {**step, "step_id": 2, "messages": more, "response": "two"},
+    ]
+    (one,) = imported(lines(tmp_path / "steps.jsonl", *rows), tmp_path / "run")
+    assert [each["text"] for each in one.of_type("imported.said")] == ["user: first", "user: second", ""]
+    assert [len(call.call.messages) for call in one.calls] == [1, 3]

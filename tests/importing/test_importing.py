@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from spectator.importing import file_rows, inspect_logs
+from spectator.importing import archives, file_rows
 from tests.importing.imported import DATA, episodes_in, lines, picture, run_import
 from tests.rollouts.exported_run import SIZE, play_run
 
@@ -60,12 +61,12 @@ def test_a_torn_or_foreign_line_is_told_with_its_number_and_the_rest_imported(tm
     assert done.exit_code == 1
     assert len(episodes_in(tmp_path / "run")) == 1
     for said in (
-        f"{path}, line 2: it does not fit the format: KeyError('example_id')",
+        f"{path}, line 2: it does not fit verifiers: traces and task are missing (found: nothing)",
         f"{path}, line 3: nodes[0].message has no role",
         f"{path}, line 4: version is 9: only version 1 is supported",
         f"{path}, line 5: nodes[1].parent is 1: it must be an earlier message",
         f"{path}, line 6: not a JSON object but a list",
-        f"{path}, line 7: traces is a number: it must list the traces of the episode",
+        f"{path}, line 7: traces is a number: it must be a list",
         f"{path}, line 8: invalid UTF-8",
     ):
         assert said in done.output, done.output
@@ -88,21 +89,20 @@ def test_what_is_of_no_known_format_is_refused_with_what_was_found(tmp_path: Pat
         ("empty.jsonl", b"", "is empty"),
         ("other.jsonl", b'{"a": 1, "b": 2}\n', "it begins with an object with a, b"),
         (
-            "chat.jsonl",
-            b'{"messages": [], "reward": 1}\n',
-            "episode-record, needs episode_id and tool_trace too",
+            "record.jsonl",
+            b'{"episode_id": 1, "tool_trace": [], "reward": 1}\n',
+            "with episode_id, tool_trace, reward; the nearest format, episode-record, needs messages too",
         ),
         (
             "array.json",
             b'[\n {"step": 1, "prompt": {"a": 2}},\n 3]',
-            "array of objects with step, prompt; the nearest",
+            "an object with step, prompt; the nearest format, trl, needs completion too",
         ),
-        ("array.json", b'[\n {"step": 1, "prompt": {"a": 2}},\n 3]', "jq -c '.[]' writes a line for each"),
-        (
-            "spread.json",
-            b'{\n "task_id": 1,\n "traj": [{"b": 1}]\n}',
-            "one object over several lines with task_id, traj",
-        ),
+        ("array.json", b'[\n {"step": 1}]', "--map messages=PATH,reward=PATH"),
+        ("spread.json", b'{\n "task_id": 1,\n "traj": [{"b": 1}]\n}', "tau-bench, needs reward too"),
+        ("text.txt", b"hello\nworld\n", "text that is not JSON"),
+        ("bomb.gz", gzip.compress(b"\0" * 10_000), "binary data"),
+        ("torn.gz", gzip.compress(b'{"a": 1}\n' * 9)[:-20], "cannot be decompressed"),
         ("picture.bin", b"\x89PNG\x00\x00", "binary data"),
         ("log.eval", b"PK\x03\x04 torn", "has an unknown format"),
     ):
@@ -148,7 +148,7 @@ def test_a_torn_log_keeps_the_samples_before_the_tear(tmp_path: Path) -> None:
 
 
 def test_entries_that_are_too_long_are_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (file_rows, inspect_logs):
+    for module in (file_rows, archives):
         monkeypatch.setattr(module, "MAX_BYTES", 4096)
     monkeypatch.setattr(file_rows, "SKIP_BYTES", 1000)
     path = lines(
@@ -157,11 +157,11 @@ def test_entries_that_are_too_long_are_passed_over(tmp_path: Path, monkeypatch: 
     done = run_import(path, into=tmp_path / "run")
     assert done.exit_code == 1 and "line 2: it is longer than" in done.output
     assert len(episodes_in(tmp_path / "run")) == 2
-    monkeypatch.setattr(inspect_logs, "MAX_BYTES", 9000)
+    monkeypatch.setattr(archives, "MAX_BYTES", 9000)
     some = run_import(DATA / "inspect.eval", into=tmp_path / "some")
     assert some.exit_code == 1 and "samples/1_epoch_1.json: it is larger than" in some.output
     assert len(episodes_in(tmp_path / "some")) == 2
-    monkeypatch.setattr(inspect_logs, "MAX_BYTES", 4096)
+    monkeypatch.setattr(archives, "MAX_BYTES", 4096)
     none = run_import(DATA / "inspect.eval", into=tmp_path / "none")
     assert none.exit_code == 3 and "start.json: it is larger than" in none.output
 

@@ -208,7 +208,7 @@ async def import_file(
         if isinstance(entry, SkippedEntry):
             report.skip(source, entry)
         elif (known := await journal.episode(imported_id(entry))) is not None:
-            _meet(entry, known, source, report)
+            await _meet(entry, known, source, journal, report)
         else:
             _build(entry, run, known_at, source, batch, report)
         if len(batch) >= BATCH_EPISODES or sum(len(one.events) for one in batch) > BATCH_EVENTS:
@@ -227,13 +227,28 @@ def _number_twin(episode: ForeignEpisode, seen: Counter[bytes]) -> None:
     seen[short] += 1
 
 
-def _meet(entry: ForeignEpisode, known: EpisodeSummary, source: Source, report: ImportReport) -> None:
-    """Count an episode that was imported before, with fewer answers if its file has grown since."""
+async def _meet(
+    entry: ForeignEpisode, known: EpisodeSummary, source: Source, journal: Journal, report: ImportReport
+) -> None:
+    """Count an episode that was imported before; report the answers that its record does not have."""
     report.known += 1
     had, has = known.turns or 0, len(entry.turns)
-    if had < has:
-        reason = f"it was imported when it had {had} of its {has} answers; import it into a new folder"
+    reason = f"it was imported when it had {had} of its {has} answers; import it into a new folder"
+    if has < had:
+        ours = _actions(build(entry, None, datetime.fromtimestamp(0, UTC)).events)
+        lost = (ours - _actions(await journal.read(known.episode_id))).total()
+        reason = (
+            f"{lost} of its {has} answers are not shown, as the others were imported from another file; "
+            "import both as one file into a new folder"
+        )
+    if had < has or (has < had and lost):
         report.skip(source, SkippedEntry(f"episode {known.episode_id}", reason))
+
+
+def _actions(events: Sequence[RecordedEvent]) -> Counter[str]:
+    """Count the actions of an episode."""
+    made = (one.event for one in events if one.type == "decision.made")
+    return Counter(encode_json(one.data["action"]) for one in made)
 
 
 def _build(

@@ -175,3 +175,18 @@ def test_a_session_that_grew_since_its_import_is_reported(form: str, tmp_path: P
     assert grown.exit_code == 1 and "it was imported when it had" in grown.output
     assert known(tmp_path / "run") == before
     assert "1 already there" in run_import(head, into=tmp_path / "run").output
+
+
+def test_a_session_in_two_files_is_reported_unless_one_has_all(tmp_path: Path) -> None:
+    rows = [{**row, "response": f"{n}"} for n, row in enumerate(GENERATED["steps"].rows("sums", 1, "a"))]
+    for name, part in (("head", rows[:-1]), ("tail", rows[-1:]), ("whole", rows)):
+        (tmp_path / name).write_bytes(text_of("steps", part))
+    run_import(tmp_path / "whole", into=tmp_path / "all")
+    for name in ("head", "tail"):
+        done = run_import(tmp_path / name, into=tmp_path / "all")
+        assert (done.exit_code, "1 already there" in done.output) == (0, True), done.output
+    run_import(tmp_path / "head", into=tmp_path / "run")
+    before = known(tmp_path / "run")
+    done = run_import(tmp_path / "tail", into=tmp_path / "run")
+    assert done.exit_code == 1 and "1 of its 1 answers are not shown, as the others" in done.output
+    assert known(tmp_path / "run") == before

@@ -53,6 +53,10 @@ class MemoryJournal:
         """Keep events."""
         self.kept.setdefault(events[0].episode_id, []).extend(events)
 
+    async def read(self, episode_id: str) -> list[RecordedEvent]:
+        """The events of an episode."""
+        return self.kept[episode_id]
+
     def figures(self) -> dict[str, tuple[Any, ...]]:
         """What people compare, by episode: environment, group, score, end, answers, rewards."""
         found = {}

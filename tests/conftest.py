@@ -85,6 +85,7 @@ LONGEST = (
     "tests/browser/test_watched_loop.py",
     "tests/environments/cricket/forecast/test_forecast_report.py",
     "tests/importing/test_importing.py",
+    "tests/importing/test_laws.py",
     "tests/importing/test_long_imports.py",
     "tests/rollouts/test_fleet.py",
     "tests/browser/test_seat.py",

@@ -218,7 +218,7 @@ def reals(value: object, length: int) -> list[float] | None:
 
 
 def moment(value: object) -> datetime | None:
-    """Parse a time: RFC 3339, or Unix time in seconds or milliseconds.
+    """Parse a time: RFC 3339, or Unix time in seconds, or in thousandths down to nanoseconds.
 
     >>> moment(1_700_000_000_000) == moment(1_700_000_000) == moment("2023-11-14T22:13:20Z")
     True
@@ -234,8 +234,9 @@ def moment(value: object) -> datetime | None:
     known = number(value)
     if known is None or known <= 0 or isinstance(value, bool):
         return None
-    seconds = known / 1000 if known > LATEST_S / 10 else known
-    return datetime.fromtimestamp(seconds, UTC) if seconds <= LATEST_S else None
+    for _ in range(3):  # milliseconds, microseconds, nanoseconds
+        known = known / 1000 if known > LATEST_S / 10 else known
+    return datetime.fromtimestamp(known, UTC) if known <= LATEST_S else None
 
 
 def need(row: Mapping[str, Any], name: str, kind: type, rule: str) -> Any:

@@ -19,6 +19,7 @@ from spectator.importing.declaration import FIELDS
 from spectator.importing.file_formats import NAMES
 from spectator.importing.formats import FORMATS
 from spectator.importing.paths import path
+from tests.importing.generated import GENERATED, text_of
 from tests.importing.imported import DATA, Imported, episodes_in, lines, picture, run_import
 from tools.import_page import PAGE, import_page
 
@@ -538,3 +539,76 @@ def test_a_prompt_that_is_repeated_is_shown_once(tmp_path: Path) -> None:
     (one,) = imported(lines(tmp_path / "steps.jsonl", *rows), tmp_path / "run")
     assert [each["text"] for each in one.of_type("imported.said")] == ["user: first", "user: second", ""]
     assert [len(call.call.messages) for call in one.calls] == [1, 3]
+
+
+CALLED = {"tool": "add", "arguments": {"a": 1}}
+
+
+@pytest.mark.parametrize(
+    ("form", "roles", "first", "details"),
+    [
+        ("claude-code", "user assistant tool", CALLED, {"reasoning": "hm", "tokens_in": 7, "model": "m-1"}),
+        (
+            "codex",
+            "user assistant tool",
+            {"tool": "shell", "arguments": {"command": ["ls"]}},
+            {"reasoning": "hm"},
+        ),
+        ("atif", "user assistant tool", CALLED, {"tokens_in": 10, "tokens_out": 3, "model": "m-1"}),
+        ("langsmith", "user", {"text": "It is a."}, {"latency_s": 2.0}),
+        ("langfuse", "system user assistant tool", {"text": "It is a."}, {"latency_s": 2.0, "tokens_in": 9}),
+        ("otel", "user", {"text": "It is a."}, {"latency_s": 1.0, "model": "m-1"}),
+        ("lm-eval", "user", {"text": "It is a."}, {}),
+        ("mini-swe-agent", "system user assistant tool", None, {"model": "m-1"}),
+        ("swe-agent", "assistant system user assistant tool", None, {}),
+        ("tau-bench", "system user assistant tool", None, {}),
+    ],
+)
+def test_messages_calls_and_details_are_where_a_format_has_them(
+    form: str, roles: str, first: dict[str, Any] | None, details: dict[str, Any], tmp_path: Path
+) -> None:
+    (tmp_path / "rows.jsonl").write_bytes(text_of(form, GENERATED[form].rows("sums", 1, "a")))
+    (one,) = imported(tmp_path / "rows.jsonl", tmp_path / "run")
+    assert [message["role"] for message in one.calls[-1].call.messages] == roles.split()
+    decided = one.of_type("decision.made")[0]
+    assert first is None or decided["action"] == first
+    assert {name: decided[name] for name in details} == details
+    assert one.calls[-1].call.reply is not None and one.calls[-1].call.reply["content"] == "It is a."
+
+
+@pytest.mark.parametrize("prefix", ["gen_ai.prompt.{}.", "llm.input_messages.{}.message."])
+def test_spans_with_numbered_attributes_are_messages_too(prefix: str, tmp_path: Path) -> None:
+    """As OpenLLMetry and OpenInference write them."""
+    answer = prefix.replace("prompt", "completion").replace("input", "output").format(0)
+    span = {
+        "name": "chat", "context": {"trace_id": "t", "span_id": "s"}, "start_time": "2026-01-02T00:00:00Z",
+        "attributes": {
+            f"{prefix.format(0)}role": "system", f"{prefix.format(0)}content": "Add.",
+            f"{prefix.format(1)}role": "user", f"{prefix.format(1)}content": "2 + 2?",
+            f"{answer}role": "assistant", f"{answer}content": "",
+            f"{answer}tool_calls.0.name": "add", f"{answer}tool_calls.0.arguments": '{"a": 2}',
+        },
+    }  # fmt: skip
+    (one,) = imported(lines(tmp_path / "spans.jsonl", span), tmp_path / "run")
+    assert [message["content"] for message in one.calls[0].call.messages] == ["Add.", "2 + 2?"]
+    assert one.of_type("decision.made")[0]["action"] == {"tool": "add", "arguments": {"a": 2}}
+
+
+def test_the_reward_of_a_trajectory_of_harbor_is_in_the_file_beside(tmp_path: Path) -> None:
+    (tmp_path / "trial" / "agent").mkdir(parents=True)
+    told = {"task_name": "hello", "verifier_result": {"rewards": {"reward": 1.0}}}
+    (tmp_path / "trial" / "result.json").write_text(json.dumps(told))
+    path = tmp_path / "trial" / "agent" / "trajectory.json"
+    path.write_text(json.dumps(GENERATED["atif"].rows("sums", 1, "a")[0], indent=2))
+    (one,) = imported(path, tmp_path / "run")
+    assert (one.summary.score, one.summary.group_id) == (1.0, "hello:hello")
+
+
+def test_filters_of_lm_eval_are_environments_of_their_own(tmp_path: Path) -> None:
+    row = GENERATED["lm-eval"].rows("sums", 1, "b")[0]
+    path = tmp_path / "samples_gsm8k_2026-01-02T03-04-05.678901.jsonl"
+    played = imported(lines(path, row, {**row, "filter": "strict", "exact_match": 0.0}), tmp_path / "run")
+    assert {(one.summary.environment, one.summary.score) for one in played} == {
+        ("gsm8k", 0.375),
+        ("gsm8k_strict", 0.0),
+    }

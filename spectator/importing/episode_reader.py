@@ -100,7 +100,7 @@ class DeclaredEpisode:
         reward, rubric = self._rewards()
         named = self._get("id")
         identity = named if isinstance(named, list) else [named]
-        identified = bool(identity) and identity[0] not in (None, "")
+        identified = identity[0] is not None and identity != [""] if identity else False
         if not identified:
             content = self._get("content")
             identity = [digest_of(self._content if content is None else content), *identity[1:]]

@@ -230,7 +230,7 @@ FORMATS: Final[tuple[DeclaredFormat, ...]] = (
         match=("session_id step_id messages response",), key="session_id && [env_name || '', session_id]",
         sort="step_id", lacking="a step needs a session_id and a step_id of at least 0",
         reads={
-            "id": "[first.session_id && 'steps' || '', first.env_name || '', first.session_id]",
+            "id": "[first.env_name || '', first.session_id]",
             "environment": "first.env_name", "agent": "first.llm_model", "group": "first.group_id",
             "asked": "decoded(messages)", "reply": "decoded(response)",
             "reward": "total(rows[].step_reward)",
@@ -301,7 +301,8 @@ FORMATS: Final[tuple[DeclaredFormat, ...]] = (
         unread=("events", "store", "timelines", "events_data"),
         archive=(("header.json", "_journal/start.json"), "samples/"),
         reads={
-            "id": "[it.uuid || (eval.run_id || eval.eval_id) && [eval.run_id || '', eval.eval_id || ''], "
+            "id": "[it.uuid || (eval.run_id || eval.eval_id) && [eval.run_id || '', eval.eval_id || ''] || "
+            "`null`, "
             "needed(it, 'id'), it.epoch || `1`]",
             "content": "[eval.task, it.id, it.epoch, it.messages, it.scores]",
             "messages": "resolved(needed(it, 'messages'), it.attachments)",

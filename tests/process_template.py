@@ -222,9 +222,10 @@ def _become(request: dict[str, Any], files: list[int], installed: list[str]) -> 
     if first is None:
         first = os.path.dirname(os.path.realpath(command[0]))
     sys.path[:] = [first, *map(os.path.abspath, _paths(os.environ)), *installed]
-    sys.stdin = sys.__stdin__ = _standard(0, sys.stdin)
-    sys.stdout = sys.__stdout__ = _standard(1, sys.stdout)
-    sys.stderr = sys.__stderr__ = _standard(2, sys.stderr)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        stream = _standard(number, getattr(sys, name))
+        setattr(sys, name, stream)
+        setattr(sys, f"__{name}__", stream)
     sys.warnoptions[:] = [one for one in os.environ.get("PYTHONWARNINGS", "").split(",") if one]
     return command
 
@@ -249,7 +250,7 @@ def _run(command: list[str]) -> None:
         if not hasattr(sys.modules.get(command[1]), "__path__"):
             sys.modules.pop(command[1], None)
         sys.argv[:] = ["-m", *command[2:]]
-        runpy._run_module_as_main(command[1])
+        runpy._run_module_as_main(command[1])  # type: ignore[attr-defined]
     elif command[0] == "-c":
         sys.argv[:] = ["-c", *command[2:]]
         exec(compile(command[1], "<string>", "exec", dont_inherit=True), names)
@@ -262,19 +263,20 @@ def _run(command: list[str]) -> None:
 def _main() -> None:
     """Import, fork as requested, and run the program of a request in each fork."""
     installed = sys.path[1 + len(_paths(os.environ)) :]
-    usual = list(warnings.filters)
+    filters: list[Any] = warnings.filters  # type: ignore[assignment]
+    usual = list(filters)
     for name in sys.argv[2:]:
         importlib.import_module(name)
-    added = [one for one in warnings.filters if one not in usual]
+    added = [one for one in filters if one not in usual]
     gc.collect()
     gc.freeze()
     sys.modules.pop("server.app", None)  # it is run as a program
     request, files = _serve(socket.socket(fileno=int(sys.argv[1])))
     command = _become(request, files, installed)
-    warnings.filters[:] = usual
-    warnings._processoptions(sys.warnoptions)
-    warnings.filters[:0] = added
-    warnings._filters_mutated()
+    filters[:] = usual
+    warnings._processoptions(sys.warnoptions)  # type: ignore[attr-defined]
+    filters[:0] = added
+    warnings._filters_mutated()  # type: ignore[attr-defined]
     _run(command)
 
 

@@ -37,9 +37,7 @@ sys.exit(3)
 """
 
 
-def outcome(
-    start: type[subprocess.Popen[str]], arguments: Sequence[str], **options: Any
-) -> tuple[int, list[str], str]:
+def outcome(start: Any, arguments: Sequence[str], **options: Any) -> tuple[int, list[str], str]:
     """Return the exit code of a program and what it wrote, without the frames of what ran it."""
     with start(
         [sys.executable, *arguments],

@@ -14,6 +14,8 @@ import pytest
 
 from tests.process_template import ROOT, ForkedPopen, RealPopen
 
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="programs are forked on Linux only")
+
 SEEN = """
 import asyncio, atexit, json, os, signal, sys, threading, warnings
 atexit.register(print, "exit")

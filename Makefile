@@ -9,7 +9,8 @@ INSTALL := $(PYTHON) scripts/install.py
 # Tests start hundreds of servers and commands, each in half the time once its modules are compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install run test check collect format board openenv-venv llama-venv trl-venv verifiers-venv training days bench clean supported-python
+.PHONY: install run test check collect collect-half collect-rest format board openenv-venv llama-venv
+.PHONY: trl-venv verifiers-venv training days bench clean supported-python
 
 # Everything that development needs; `make run` installs less, to show its first page sooner.
 install: $(VENV)/.test
@@ -88,13 +89,16 @@ check: install
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# Compiles every test: each of the workers would compile all of them.
-collect: install
-	@$(PYTEST) --collect-only --quiet --quiet >/dev/null || $(PYTEST) --collect-only --quiet
+# Compiles every test, on two cores: each of the workers would compile all of them.
+HALF := tests/browser tests/environments tests/rollouts tests/server
+collect: collect-half collect-rest
+collect-half: collected = $(HALF)
+collect-rest: collected = tests $(HALF:%=--ignore=%)
+collect-half collect-rest: install
+	@$(PYTEST) --collect-only --quiet --quiet $(collected) >/dev/null || $(PYTEST) --collect-only --quiet $(collected)
 
-# Types are checked on one core while the other installs and compiles.
 test:
-	$(MAKE) --jobs 3 check openenv-venv llama-venv collect
+	$(MAKE) --jobs 4 openenv-venv llama-venv collect
 	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 format: install

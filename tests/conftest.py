@@ -6,6 +6,7 @@ import gc
 import os
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
@@ -21,6 +22,7 @@ from hypothesis import HealthCheck, settings
 
 from spectator.narration.neural import model_folder
 from tests.postgres import Cluster, find_programs, running_cluster
+from tests.process_template import ForkedPopen, RealPopen
 
 settings.register_profile("steady", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("steady")
@@ -31,6 +33,8 @@ transports.create_ssl_context = cache(httpx.create_ssl_context)  # type: ignore[
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 """What a shell runs in the background has SIGINT ignored, and so would the programs under test."""
+
+subprocess.Popen = ForkedPopen  # type: ignore[misc]
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -119,6 +123,12 @@ def require(tool: str, path: str | None) -> str:
     if os.environ.get("REQUIRE_ALL") == "1":
         pytest.fail(reason)
     pytest.skip(reason)
+
+
+@pytest.fixture
+def real_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Programs are started, not forked from a template."""
+    monkeypatch.setattr(subprocess, "Popen", RealPopen)
 
 
 @pytest.fixture(scope="session")

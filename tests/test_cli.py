@@ -83,6 +83,7 @@ def test_the_version_is_the_package_s() -> None:
     assert __version__ in run("--version").stdout
 
 
+@pytest.mark.usefixtures("real_starts")
 @pytest.mark.parametrize("module", ["spectator", "spectator.cli"])
 def test_neither_the_package_nor_its_command_line_imports_a_heavy_room(module: str) -> None:
     code = (

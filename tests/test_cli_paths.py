@@ -121,6 +121,7 @@ def test_a_file_where_a_folder_is_wanted_is_named(
     assert code == 1 and str(tmp_path / "file") in errors
 
 
+@pytest.mark.usefixtures("real_starts")
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -221,6 +221,7 @@ def test_half_of_an_own_export_is_completed_by_the_whole(tmp_path: Path) -> None
     assert done.exit_code == 1 and "is shown up to event 1: event 2 is missing" in done.output
 
 
+@pytest.mark.usefixtures("real_starts")
 def test_a_large_file_is_read_in_memory_that_does_not_grow_with_it(tmp_path: Path) -> None:
     """Twelve times the rows take about the same memory, measured in processes of their own."""
     peaks = []

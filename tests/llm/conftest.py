@@ -10,7 +10,7 @@ import pytest
 
 
 @pytest.fixture
-def run_python() -> Callable[[str], str]:
+def run_python(real_starts: None) -> Callable[[str], str]:
     """Runs code in a fresh interpreter; returns what it printed."""
 
     def run(code: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 LATE = {
     "PIL": "a picture is drawn",
     "aiohttp": "a captain with a model is asked",
@@ -26,6 +28,7 @@ LATE = {
 """Modules that a server imports later, and when."""
 
 
+@pytest.mark.usefixtures("real_starts")
 def test_a_start_imports_nothing_that_only_some_need() -> None:
     code = "import sys, server.app; print(*sorted(sys.modules))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -210,6 +210,7 @@ def test_a_cap_of_money_that_limits_nothing_is_refused_at_the_start(
         read_cast(settings, SystemClock())
 
 
+@pytest.mark.usefixtures("real_starts")
 def test_a_key_shows_nowhere(tmp_path: Path) -> None:
     """Not in logs, events, errors, metrics, the catalogue, pages or the arguments of the process."""
     with endpoint(counter, [Mode.ECHO, Mode.UNAUTHORIZED, Mode.NOT_HTTP, Mode.OK]) as fake:

@@ -249,6 +249,7 @@ def test_what_cannot_be_traced_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert open_tracing(Settings.from_environ({ENDPOINT: "http://127.0.0.1:1"})) is None
 
 
+@pytest.mark.usefixtures("real_starts")
 def test_nothing_of_it_is_imported_while_it_is_off() -> None:
     """Neither by the module that decides nor by the journal that would tell it."""
     code = "import sys; from server.settings import Settings; import server.journal; "

@@ -29,6 +29,7 @@ def test_tools_are_functions_with_a_description_beside_their_parameters() -> Non
         assert not {"reason"} & set(one["parameters"]["properties"])
 
 
+@pytest.mark.usefixtures("real_starts")
 def test_the_root_offers_no_more_than_there_is_and_loads_nothing() -> None:
     assert find_spec("verifiers") is None, "it is not to be among what the tests need"
     assert spectator.__all__ == ["__version__", "export", "play", "rollout_groups", "run_rollouts", "watch"]

@@ -344,6 +344,7 @@ async def test_a_loop_faster_than_its_recorder_keeps_every_reward(
     ]
 
 
+@pytest.mark.usefixtures("real_starts")
 def test_importing_it_loads_nothing_heavy() -> None:
     program = "import sys, spectator.watchable\nprint(*sorted(sys.modules))"
     loaded = set(

@@ -42,6 +42,7 @@ def run(arguments: Sequence[str], **variables: str) -> subprocess.CompletedProce
     )
 
 
+@pytest.mark.usefixtures("real_starts")
 def test_on_sigterm_viewers_are_told_to_come_back_and_the_process_leaves(tmp_path: Path) -> None:
     with serve_process(tmp_path) as serving:
         episode_id = start(serving.base_url, **LONG)
@@ -155,12 +156,14 @@ def test_a_wrong_start_is_refused_in_a_sentence(
     assert said in f"{ended.value.code}\n{capsys.readouterr().err}"
 
 
+@pytest.mark.usefixtures("real_starts")
 def test_help_shows_an_example() -> None:
     ended = run(["--help"])
     assert ended.returncode == 0
     assert "--port" in ended.stdout and "Example:" in ended.stdout
 
 
+@pytest.mark.usefixtures("real_starts")
 def test_uvicorn_serves_the_application_by_its_name(tmp_path: Path) -> None:
     port = free_port()
     environ = {**os.environ, "SPECTATOR_DATA_DIR": str(tmp_path), "SPECTATOR_ENVIRONMENT": "counting"}

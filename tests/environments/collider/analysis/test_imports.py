@@ -8,6 +8,7 @@ import pytest
 from spectator.environments.collider import analysis
 
 
+@pytest.mark.usefixtures("real_starts")
 def test_importing_the_analysis_brings_none_of_the_heavy_packages() -> None:
     code = (
         "import sys, spectator.environments.collider.analysis;"

@@ -27,7 +27,7 @@ def path(expression: str) -> Path:
     (3, 'task-7')
 
     Raises:
-        ConfigurationError: The expression is invalid, or jmespath is not installed.
+        ConfigurationError: The expression is invalid.
     """
     if expression == "@":
         return lambda value: value
@@ -35,12 +35,8 @@ def path(expression: str) -> Path:
         return lambda value: expression[1:-1]
     if _PLAIN.fullmatch(expression):
         return _plain([one.split(".") for one in expression.split(" || ")])
-    try:
-        import jmespath
-    except ImportError as error:
-        raise ConfigurationError(
-            "importing needs jmespath: pip install 'openenv-spectator[import]'"
-        ) from error
+    import jmespath
+
     try:
         compiled = jmespath.compile(expression)
     except jmespath.exceptions.JMESPathError as error:

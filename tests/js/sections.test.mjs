@@ -38,11 +38,14 @@ test("a match that has hardly begun has words too", () => {
   assert.deepEqual(told[1].lines, ["No ball has been bowled yet."]);
 });
 
-test("par is told only where it was measured, and its ends as ends", () => {
+test("par names where it comes from, and its ends as ends", () => {
   assert.match(parWords(world), /^35 after 3: at the 71st percentile of 658 real second innings/);
   assert.match(parWords({ ...world, standing: { 2: { 3: 95 } } }), /highest 5 %/);
   assert.match(parWords({ ...world, standing: undefined }), /from the first over on/);
-  assert.match(parWords({ format: { overs: 5 } }), /all had 20 overs/);
+  assert.equal(parWords({ format: { overs: 5 } }), "");
+  for (const format of [{ overs: 5 }, { overs: 20, profile: "women" }, { overs: 20, level: 210 }]) {
+    assert.match(parWords({ ...world, format }), /71st percentile of what average sides make of a first innings in such a match\.$/);
+  }
   assert.equal(parWords({ super_over: 1, format: {} }), "");
 });
 

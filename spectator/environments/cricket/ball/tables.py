@@ -83,6 +83,7 @@ class Tables:
         wicket_share: How far wickets move under a match or innings effect.
         levels: Mean first-innings totals by name, and the effect that produces each total.
         details: How each category came about: dismissal, extras and runs.
+        profile: One of `PROFILES`.
     """
 
     first: tuple[tuple[Weights, ...], ...]
@@ -107,6 +108,7 @@ class Tables:
     wicket_share: float
     levels: dict[str, Any]
     details: dict[str, Any]
+    profile: str
 
 
 def over_like(innings_balls: int, balls_bowled: int, powerplay: bool) -> int:
@@ -285,6 +287,7 @@ def tables_of(model: dict[str, Any], profile: str) -> Tables:
         wicket_share=model["wicket_share"],
         levels=played["levels"],
         details=model["details"],
+        profile=profile,
     )
     return replace(tables, pitch_effect=_neutral(tables))
 

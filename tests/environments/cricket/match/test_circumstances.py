@@ -29,6 +29,7 @@ from spectator.environments.cricket.ball.tables import SIX
 from spectator.environments.cricket.captaincy.lookahead import situation_of
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.forecast.monte_carlo import forecast
+from spectator.environments.cricket.forecast.win_table import WinTable
 from spectator.environments.cricket.match.engine import (
     VARIED,
     BattingIntent,
@@ -42,7 +43,6 @@ from spectator.environments.cricket.match.forecasts import forecast_state
 from spectator.environments.cricket.match.starts import advance
 from spectator.environments.cricket.people import Player
 from spectator.environments.cricket.simulation import open_match, play_out
-from spectator.environments.cricket.win_table import WinTable
 from spectator.environments.world import derive_seed
 from tests.environments.cricket.playing import Told, begin, captain, options, play
 from tools.cricket_model.forecast_matches import misses

@@ -191,7 +191,8 @@ class CricketObservation(ObservationModel):
     tired: dict[str, float] | None = Field(
         default=None,
         description="Load of the fielding side's bowlers at the start of this over, if bowlers tire: plus 1 "
-        "for each over bowled, minus 0.4 for each over rested; players not listed have none",
+        "for each over bowled, minus 0.4 for each over rested (20 / overs of both in more than 20 overs); "
+        "players not listed have none",
     )
     squad_difference: float | None = Field(
         default=None, description="Elo points by which the home squad is stronger, if the squads are uneven"

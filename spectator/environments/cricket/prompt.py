@@ -75,10 +75,11 @@ overs-maidens-runs-wickets, then the overs that they may still begin. Marks of b
 wicket, wd wide, nb no-ball, b bye, lb leg bye. `projected` is what average sides would make of the
 innings, `stand` the runs of this partnership; on a free hit nobody can be out but run out. Squads, each
 figure a ratio or log ratio against the average player of the same job: runs = runs a ball faced (above 1 is
-better), out = dismissals a ball faced (below 1 is better); spin, short, leg = how much more are made off spin than pace,
-off short balls than full ones, on the leg side than the off side (log ratio, 0 as usual, +0.1 is about 10 %
-more); bowling: runs conceded a ball (below 1 is better), wickets a ball (above 1 is better). (k) keeper.
-`tired bowlers`: 1 more for each over bowled, 0.4 less for each rested; each 1 costs 6 % runs.
+better), out = dismissals a ball faced (below 1 is better); spin, short, leg = how much more are made off
+spin than pace, off short balls than full ones, on the leg side than the off side (log ratio, 0 as usual,
++0.1 is about 10 % more); bowling: runs conceded a ball (below 1 is better), wickets a ball (above 1 is
+better). (k) keeper. `tired bowlers`: 1 more for each over bowled, 0.4 less for each rested (both times 20 /
+overs in longer matches); each 1 costs 6 % runs.
 All but the keeper may bowl; who has no style bowls occasional off spin, and badly. The rival's plans are
 hidden; the field is seen."""
 """The description of the game for a model, the same in every match."""

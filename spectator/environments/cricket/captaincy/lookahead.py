@@ -330,19 +330,20 @@ def _changed(
     return True
 
 
-def tiredness_cost(costs: Costs, tiring: Costs, loads: Sequence[float]) -> TirednessCost:
+def tiredness_cost(costs: Costs, tiring: Costs, loads: Sequence[float], overs: int) -> TirednessCost:
     """Return the function that gives the cost of tired bowlers in an order of overs.
 
     Args:
         costs: Costs of fresh bowlers, by over and bowler.
         tiring: The same for bowlers with a load of one over.
+        overs: Overs of the innings.
     """
 
     def cost(order: Sequence[int]) -> float:
         now, total = list(loads), 0.0
         for at, by in enumerate(order):
             total += now[by] * (tiring[at][by] - costs[at][by])
-            now = next_loads(now, by)
+            now = next_loads(now, by, overs)
         return total
 
     return cost

@@ -344,7 +344,7 @@ class Match:
     def loads(self) -> list[float]:
         """Return the fielders' loads at this over's start; see `ball.situation.loads`."""
         innings = self.innings[-1]
-        return loads(innings.over_starters[: innings.balls // 6])
+        return loads(innings.over_starters[: innings.balls // 6], innings.format.overs)
 
     def play(self, batting: BattingIntent, bowling: BowlingIntent) -> PlayedBall:
         """Bowl one ball and score it.

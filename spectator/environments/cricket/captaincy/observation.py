@@ -159,7 +159,7 @@ def observation_content(
         view |= shown_circumstances(game.circumstances, match)
     if match is not None:
         view.update(_situation(game, match))
-        view.update(_equation(match))
+        view.update(equation(match))
         if card is not None:
             view["card"] = card
         if game.last_ball is not None:
@@ -222,7 +222,7 @@ def _situation(game: Game, match: Match) -> dict[str, Any]:
     }
 
 
-def _equation(match: Match) -> dict[str, Any]:
+def equation(match: Match) -> dict[str, Any]:
     """Return what a chase still needs, or what a first innings is likely to make."""
     innings = match.current
     left = innings.balls_left

@@ -1,6 +1,7 @@
 // @ts-check
 // The chance to win: now, as it went, and the balls that moved it most.
 
+import { EQUAL } from "./par.js";
 import { explained, whyWords } from "./why.js";
 import { inningsName, markName, momentNames } from "./words.js";
 
@@ -116,7 +117,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
       share.setAttribute("width", String(100 * world.forecast.home));
       const { futures: played, total_low: low, total_high: high, total_median: median } = world.forecast;
       setText(futures, played ? `${played.toLocaleString("en")} simulations per ball` : "decided");
-      setText(range, played ? `This innings: about ${median}, most likely ${low} to ${high}` : "");
+      setText(range, played ? `This innings: about ${median}, most likely ${low} to ${high}. ${EQUAL}` : "");
       const points = pointsOf(world.chances);
       if (points.length) draw(points, clip(plain(world.teams?.home?.name ?? "home"), 24), world.real);
     },

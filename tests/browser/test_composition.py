@@ -205,7 +205,7 @@ def test_the_wall_is_on_air_only_while_something_is_on(tmp_path: Path, open_page
 LONG = {
     ".ball__line": "Sundermark to Hawkridan: no-ball, 2 runs behind square on the leg side",
     ".ball__detail": "33.4 · back of a length, wide outside off, 144 km/h · reverse sweep",
-    ".chances__range": "This innings: about 261, most likely 240 to 287. Chances count both captains as equally good.",
+    ".chances__range": "This innings: about 261, most likely 240 to 287",
 }
 CUT = """(texts) => Object.entries(texts).filter(([name, text]) => {
   const one = document.querySelector(name);

@@ -30,7 +30,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
   const now = h("div", { class: "chances__now" }, sides.home.value, sides.home.name, bar, sides.away.name, sides.away.value);
   const element = h("section", { class: "card chances", "aria-label": "Win probability" },
     h("header", { class: "card__head" }, h("h2", {}, "Win probability"), futures), now);
-  const story = h("section", { class: "card chances-story", "aria-label": "How the win probability moved" }, range, drawing, turns, why, everyBox);
+  const story = h("section", { class: "card chances-story", "aria-label": "How the win probability moved" }, range, drawing, turns, why, everyBox, h("p", { class: "quiet" }, EQUAL));
   /** @type {unknown} */ let drawn = null;
 
   function side() {
@@ -117,7 +117,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
       share.setAttribute("width", String(100 * world.forecast.home));
       const { futures: played, total_low: low, total_high: high, total_median: median } = world.forecast;
       setText(futures, played ? `${played.toLocaleString("en")} simulations per ball` : "decided");
-      setText(range, played ? `This innings: about ${median}, most likely ${low} to ${high}. ${EQUAL}` : "");
+      setText(range, played ? `This innings: about ${median}, most likely ${low} to ${high}` : "");
       const points = pointsOf(world.chances);
       if (points.length) draw(points, clip(plain(world.teams?.home?.name ?? "home"), 24), world.real);
     },

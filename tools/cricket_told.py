@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -28,7 +29,7 @@ PROFILES: Final = ("men", "women", "associates")
 LEVELS: Final = (145.0, 190.0, 210.0)
 HIGHEST: Final = {"associates": 206.0}
 """Highest scoring level of a profile that does not reach 210."""
-MATCHES: Final = {5: 300, 10: 200, 20: 150, 50: 60}
+MATCHES: Final = {5: 200, 10: 120, 20: 80, 50: 30}
 """Matches of each kind, by overs."""
 PARTS: Final = (0.0, 0.25, 0.5, 0.75, 0.9)
 """Parts of each innings after which the figures are read."""
@@ -69,6 +70,10 @@ def readings(profile: str, level: float, overs: int, matches: int, seed: int) ->
             won = 0.5 if match.result.winner is None else float(match.result.winner == side)
             total = match.innings[innings].runs
             yield Reading(number, chance, won, projected, total)
+
+
+def _played(asked: tuple[str, float, int, int, int]) -> list[Reading]:
+    return list(readings(*asked))
 
 
 def _shown(match: Match) -> Iterator[tuple[int, str, float, float]]:
@@ -193,17 +198,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--overs", type=int, nargs="+", default=list(MATCHES))
     parser.add_argument("--share", type=float, default=1.0, help="share of the matches to play")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=1, help="processes")
     parser.add_argument("--out", type=Path, help="file of the report; by default it is printed")
     given = parser.parse_args(arguments)
+    asked = [
+        (profile, min(level, HIGHEST.get(profile, level)), overs,
+         max(2, round(given.share * MATCHES.get(overs, 100))), given.seed)
+        for overs in given.overs for profile in PROFILES for level in LEVELS
+    ]  # fmt: skip
     kinds, every = [], list[Reading]()
-    for overs in given.overs:
-        for profile in PROFILES:
-            for level in LEVELS:
-                level = min(level, HIGHEST.get(profile, level))
-                matches = max(2, round(given.share * MATCHES.get(overs, 100)))
-                found = list(readings(profile, level, overs, matches, given.seed))
-                kinds.append(kind(f"{profile}, level {level:g}, {overs} overs", found))
-                every += [one._replace(match=one.match + len(kinds) * 10_000) for one in found]
+    with ProcessPoolExecutor(given.jobs) as pool:
+        for (profile, level, overs, *_), found in zip(asked, pool.map(_played, asked), strict=True):
+            kinds.append(kind(f"{profile}, level {level:g}, {overs} overs", found))
+            every += [one._replace(match=one.match + len(kinds) * 10_000) for one in found]
     out = "" if given.out is None else f" --out {given.out}"
     share = "" if given.share == 1.0 else f" --share {given.share:g}"
     text = report(kinds, every, f"python -m tools.cricket_told --seed {given.seed}{share}{out}")

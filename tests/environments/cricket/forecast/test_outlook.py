@@ -25,7 +25,7 @@ from tests.environments.cricket.playing import begin
 KINDS: tuple[tuple[str, str | float], ...] = (
     ("men", "all"), ("men", 145.0), ("men", 210.0), ("women", "all"), ("associates", "all"),
 )  # fmt: skip
-FIXTURES, FUTURES = 30, 60
+FIXTURES, FUTURES = 20, 60
 
 
 @cache
@@ -36,7 +36,7 @@ def starts(profile: str, level: str | float, overs: int) -> list[Match]:
         match = open_match(overs, seed, model=model)
         if match.conditions.evening == "even":
             found.append(match)
-    return found[: FIXTURES if overs < 50 else FIXTURES // 3]
+    return found[: FIXTURES if overs < 50 else FIXTURES // 2]
 
 
 @cache

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
 from spectator.environments.cricket.ball.tables import WIDE
-from spectator.environments.cricket.forecast import monte_carlo
+from spectator.environments.cricket.forecast import batch_innings, monte_carlo
 from spectator.environments.cricket.forecast.arrays import SimulatedBalls
 from spectator.environments.cricket.match.forecasts import forecast_state
 from spectator.environments.cricket.simulation import open_match
 
 
 def test_fifty_overs_have_rates_of_their_own(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen, played = np.zeros((3, 4)), monte_carlo.play
+    seen = np.zeros((3, 4))
 
     def count(balls: SimulatedBalls) -> None:
         part = np.searchsorted((60, 240), balls.balls, side="right")
@@ -22,7 +24,7 @@ def test_fifty_overs_have_rates_of_their_own(monkeypatch: pytest.MonkeyPatch) ->
             wides = int((balls.category[here] == WIDE).sum())
             seen[at] += (int(balls.valid[here].sum()), int(balls.runs[here].sum()), wides, int(here.sum()))
 
-    monkeypatch.setattr(monte_carlo, "play", lambda *given, **named: played(*given, count, **named))
+    monkeypatch.setattr(monte_carlo, "play", partial(batch_innings.play, watch=count))
     for seed in range(12):
         state = forecast_state(open_match(50, seed))
         assert state is not None

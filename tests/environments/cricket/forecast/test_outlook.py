@@ -114,7 +114,7 @@ def test_scripted_captains_know_the_kind_of_match_that_they_see() -> None:
     high, usual = (begin(3, start="chase", max_overs=5, level=level)[1].content for level in (210, "all"))
     assert situation_of(high).model is model_of(high) is load_model("men", 210.0)
     assert outlook_on(high).par > outlook_on(usual).par + 12
-    same = usual | {"format": high["format"]}
+    same = {**usual, "format": high["format"]}
     asked, harder = pressure(same), pressure(usual)
     assert asked is not None and harder is not None and asked < 0.85 * harder
     old = {**usual, "format": {"overs": 5}}

@@ -39,7 +39,7 @@ SMALL: Final = 0.02
 """Error of a mean chance, and of a mean projection as a share of it, that does not matter."""
 
 
-class Reading(NamedTuple):
+class ShownFigure(NamedTuple):
     """What was shown at one ball, and what came of it.
 
     Args:
@@ -57,7 +57,7 @@ class Reading(NamedTuple):
     total: float
 
 
-def readings(profile: str, level: float, overs: int, matches: int, seed: int) -> Iterator[Reading]:
+def readings(profile: str, level: float, overs: int, matches: int, seed: int) -> Iterator[ShownFigure]:
     """Play matches of a kind and yield their readings."""
     model, options = load_model(profile, level), {"profile": profile}
     for number in range(matches):
@@ -69,10 +69,10 @@ def readings(profile: str, level: float, overs: int, matches: int, seed: int) ->
         for innings, side, chance, projected in shown:
             won = 0.5 if match.result.winner is None else float(match.result.winner == side)
             total = match.innings[innings].runs
-            yield Reading(number, chance, won, projected, total)
+            yield ShownFigure(number, chance, won, projected, total)
 
 
-def _played(asked: tuple[str, float, int, int, int]) -> list[Reading]:
+def _played(asked: tuple[str, float, int, int, int]) -> list[ShownFigure]:
     return list(readings(*asked))
 
 
@@ -94,7 +94,7 @@ def _states(match: Match) -> Iterator[None]:
         yield
 
 
-class Kind(NamedTuple):
+class KindOfMatch(NamedTuple):
     """One kind of match: mean errors, with standard errors over matches.
 
     Args:
@@ -121,7 +121,7 @@ class Kind(NamedTuple):
         return far or abs(self.runs) > max(SMALL * self.projected, SURE * self.runs_error)
 
 
-def kind(name: str, found: Sequence[Reading]) -> Kind:
+def kind(name: str, found: Sequence[ShownFigure]) -> KindOfMatch:
     """Summarise the readings of a kind of match."""
     chance, won = (np.array([getattr(one, part) for one in found]) for part in ("chance", "won"))
     projected = np.array([one.projected for one in found])
@@ -129,7 +129,7 @@ def kind(name: str, found: Sequence[Reading]) -> Kind:
     match, total = np.array([one.match for one in found]), np.array([one.total for one in found])
     _, won_error = _by_match(match, won - chance)
     runs, runs_error = _by_match(match[first], (total - projected)[first])
-    return Kind(
+    return KindOfMatch(
         name, len(set(match)), float(chance.mean()), float(won.mean()), won_error,
         float(((won - chance) ** 2).mean()), float(((won - won.mean()) ** 2).mean()),
         float(projected[first].mean()), runs, runs_error,
@@ -144,7 +144,7 @@ def _by_match(match: NDArray[np.int64], values: NDArray[np.float64]) -> tuple[fl
     return mean, float(np.sqrt(((sums - mean * counts) ** 2).sum()) / counts.sum())
 
 
-def bins(found: Sequence[Reading]) -> list[tuple[int, float, float, float]]:
+def bins(found: Sequence[ShownFigure]) -> list[tuple[int, float, float, float]]:
     """Return number, mean chance, share won and its standard error by tenths of the chance."""
     rows = []
     for at in range(BINS):
@@ -156,7 +156,7 @@ def bins(found: Sequence[Reading]) -> list[tuple[int, float, float, float]]:
     return rows
 
 
-def report(kinds: Sequence[Kind], found: Sequence[Reading], command: str) -> str:
+def report(kinds: Sequence[KindOfMatch], found: Sequence[ShownFigure], command: str) -> str:
     """Return the report as Markdown."""
     lines = [
         "# What is shown and what happens: cricket by level, profile and length",
@@ -206,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
          max(2, round(given.share * MATCHES.get(overs, 100))), given.seed)
         for overs in given.overs for profile in PROFILES for level in LEVELS
     ]  # fmt: skip
-    kinds, every = [], list[Reading]()
+    kinds, every = [], list[ShownFigure]()
     with ProcessPoolExecutor(given.jobs) as pool:
         for (profile, level, overs, *_), found in zip(asked, pool.map(_played, asked), strict=True):
             kinds.append(kind(f"{profile}, level {level:g}, {overs} overs", found))

@@ -71,7 +71,7 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
     ("forecast",),
     ("match", "events"),
     ("real_matches",),
-    ("show", "captaincy", "win_table"),
+    ("show", "captaincy", "decision_account"),
     ("grading",),
     ("environment", "simulation", "prompt"),
     ("oracle", "calls", "trained"),

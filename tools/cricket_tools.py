@@ -18,9 +18,9 @@ from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
 from spectator.environments.cricket.captaincy.planner import TOOLS, PlannerCaptain
 from spectator.environments.cricket.captaincy.reasons import TOSS_FIELD_SHARE, better_first
+from spectator.environments.cricket.decision_account import DecisionAccount
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.simulation import open_match
-from spectator.environments.cricket.win_table import DecisionAccount
 from spectator.environments.world import derive_seed
 
 AGENT: Final = "home"

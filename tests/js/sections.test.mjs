@@ -27,7 +27,7 @@ test("a match in words says all that a board shows", () => {
   const text = told.flatMap((one) => [one.title, ...one.lines]).join("\n");
   for (const part of ["Harbour Lights 41 for 3, 3.4 overs, batting", "Need 22 off 8; required 16.5, current 11.2", "Free hit", "Okoro to Lindqvist: SIX", "worth +9.4 %",
     "Over 4: 1, no run, wide, 6", "Lindqvist 23 off 9, on strike", "Partnership 12 off 7", "Okoro bowls: 1 for 24 in 1.4, 2 left", "Harbour Lights 58 %, Granite Vale 42 %",
-    "most likely 55 to 66", "71st percentile", "Harbour Lights, 2nd innings: 41 for 3 in 3.4", "Lindqvist, not out: 23 off 9, 2 fours, 2 sixes", "1st wicket at 8, Okafor, 1.2 overs"]) assert.ok(text.includes(part), part);
+    "most likely 55 to 66. Chances count both captains as equally good.", "71st percentile", "Harbour Lights, 2nd innings: 41 for 3 in 3.4", "Lindqvist, not out: 23 off 9, 2 fours, 2 sixes", "1st wicket at 8, Okafor, 1.2 overs"]) assert.ok(text.includes(part), part);
   assert.ok(told.findIndex((one) => one.title.startsWith("Harbour Lights, 2nd")) < told.findIndex((one) => one.title.startsWith("Granite Vale, 1st")));
 });
 
@@ -38,11 +38,14 @@ test("a match that has hardly begun has words too", () => {
   assert.deepEqual(told[1].lines, ["No ball has been bowled yet."]);
 });
 
-test("par is told only where it was measured, and its ends as ends", () => {
+test("par names where it comes from, and its ends as ends", () => {
   assert.match(parWords(world), /^35 after 3: at the 71st percentile of 658 real second innings/);
   assert.match(parWords({ ...world, standing: { 2: { 3: 95 } } }), /highest 5 %/);
   assert.match(parWords({ ...world, standing: undefined }), /from the first over on/);
-  assert.match(parWords({ format: { overs: 5 } }), /all had 20 overs/);
+  assert.equal(parWords({ format: { overs: 5 } }), "");
+  for (const [format, kind] of [[{ overs: 5 }, "men, 5 overs"], [{ overs: 20, profile: "women" }, "women, 20 overs"], [{ overs: 20, level: 210.4 }, "men, level 210, 20 overs"]]) {
+    assert.equal(parWords({ ...world, format }), `35 after 3: at the 71st percentile of what average sides make of a first innings (${kind}).`);
+  }
   assert.equal(parWords({ super_over: 1, format: {} }), "");
 });
 

@@ -14,12 +14,12 @@ import numpy as np
 
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.forecast.monte_carlo import forecast
-from spectator.environments.cricket.forecast.state import BowlingAttack, ForecastState, chase_chance
+from spectator.environments.cricket.forecast.state import BowlingAttack, ForecastState
 from spectator.environments.cricket.match.forecasts import Expected
 from spectator.environments.cricket.people import Squad, draw_fixture
 from spectator.environments.cricket.simulation import open_match, play_out
 from tools.cricket_model.fitting.counts import read_rows
-from tools.cricket_model.forecast_scores import ScoreGap, brier, compare, log_loss, moved_to
+from tools.cricket_model.forecast_scores import ScoreGap, brier, chase_chance, compare, log_loss, moved_to
 from tools.cricket_model.realism_report import SEEN_CELL
 from tools.cricket_model.realism_report import chances as cell_chances
 

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.cricket.forecast.state import runs_to_come
+from tools.cricket_model.fitting.counts import read_json
 from tools.cricket_model.forecast_matches import ChaseState
 
 Floats = NDArray[np.float64]
@@ -110,12 +110,25 @@ def fit_logistic(states: Sequence[ChaseState]) -> Floats:
     return np.asarray(beta)
 
 
+def chase_chance(balls_left: int, lost: int, needed: int) -> float:
+    """Return the chance of a chase by the logistic of `win_prob_model.json` (men's T20, 2018-2024).
+
+    >>> round(chase_chance(balls_left=30, lost=4, needed=45), 2)
+    0.68
+    """
+    x = np.array(_terms(balls_left, lost, needed)) @ np.array(read_json("win_prob_model.json")["beta"])
+    return float(1.0 / (1.0 + np.exp(-np.clip(x, -40.0, 40.0))))
+
+
 def _features(states: Sequence[ChaseState]) -> Floats:
-    """Return the six terms of the reference logistic (see `chase_chance`)."""
-    rows = []
-    for at in states:
-        overs = at.balls_left / 6.0
-        z = (runs_to_come(at.balls_left, at.lost) - at.needed) / math.sqrt(max(4.0, 9.0 * overs))
-        h, v = (10 - at.lost) / 10.0, overs / 20.0
-        rows.append((1.0, z, math.copysign(z * z / 10.0, z), h, v, h * v))
-    return np.array(rows)
+    return np.array([_terms(at.balls_left, at.lost, at.needed) for at in states])
+
+
+def _terms(balls_left: int, lost: int, needed: int) -> tuple[float, ...]:
+    """Return the six terms of the logistic; `resources_model.json` has the runs to come."""
+    model, overs = read_json("resources_model.json"), balls_left / 6.0
+    share = model["F"][lost]
+    to_come = model["Z0"] * share * (1.0 - math.exp(-model["b"] * overs / share))
+    z = (to_come - needed) / math.sqrt(max(4.0, 9.0 * overs))
+    h, v = (10 - lost) / 10.0, overs / 20.0
+    return 1.0, z, math.copysign(z * z / 10.0, z), h, v, h * v

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 
 from spectator.environments.contract import Alternatives
+from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import SHOTS, DeliveryPlan, Situation
 from spectator.environments.cricket.ball.tables import CATEGORIES
 from spectator.environments.cricket.calls import (
@@ -35,7 +36,7 @@ from spectator.environments.cricket.captaincy.lookahead import (
     fields,
     placed,
     plan_arguments,
-    value,
+    value_under,
 )
 from spectator.environments.cricket.captaincy.tools import chosen_field
 from spectator.environments.cricket.environment import CricketEnvironment
@@ -265,10 +266,10 @@ def _bowling_orders(game: Game, state: ForecastState, order: str) -> Iterator[Gi
     else:
         yield {"attack": NEUTRAL}
     balls = _balls(game, _bowling_order(game, state, named))
-    plans = _likeliest(PLANS, balls, lambda ball, plan: replace(ball, delivery=plan), -1.0)
+    plans = _likeliest(game.model, PLANS, balls, lambda ball, plan: replace(ball, delivery=plan), -1.0)
     known = () if game.field_frozen else fields(game.outside_limit, match.faced)
-    best = _likeliest(known, balls, lambda ball, field: replace(ball, field=field.shape), -1.0)
-    attacks = _likeliest(INTENTS, balls, lambda ball, level: replace(ball, attack=level), -1.0)
+    best = _likeliest(game.model, known, balls, lambda ball, field: replace(ball, field=field.shape), -1.0)
+    attacks = _likeliest(game.model, INTENTS, balls, lambda ball, level: replace(ball, attack=level), -1.0)
     yield from ({**named, "attack": NEUTRAL, **plan_arguments(plan)} for plan in plans)
     yield from ({**named, "attack": NEUTRAL, **placed(field)} for field in best)
     yield from ({**named, "attack": level} for level in attacks if level != NEUTRAL)
@@ -280,21 +281,26 @@ def _batting_orders(game: Game, state: ForecastState) -> Iterator[Given]:
     """Yield each intent, the best strokes, and the best stroke with the best intent."""
     yield from ({"aggression": level} for level in INTENTS)
     balls = _balls(game, _batting_order(game, state, {}))
-    shots = _likeliest(SHOTS, balls, lambda ball, shot: replace(ball, shot=shot), 1.0)
-    level = _likeliest(INTENTS, balls, lambda ball, one: replace(ball, shot=shots[0], aggression=one), 1.0)[0]
+    shots = _likeliest(game.model, SHOTS, balls, lambda ball, shot: replace(ball, shot=shot), 1.0)
+    level = _likeliest(
+        game.model, INTENTS, balls, lambda ball, one: replace(ball, shot=shots[0], aggression=one), 1.0
+    )[0]
     yield from ({"aggression": NEUTRAL, "shot": shot} for shot in shots)
     if level != NEUTRAL:
         yield {"aggression": level, "shot": shots[0]}
 
 
 def _likeliest(
+    model: BallModel,
     parts: Iterable[Part],
     balls: list[Situation],
     with_part: Callable[[Situation, Part], Situation],
     sign: float,
 ) -> list[Part]:
     """Return the parts that move the balls' value most, up (``sign`` 1) or down (-1)."""
-    ranked = sorted(parts, key=lambda part: -sign * sum(value(with_part(ball, part)) for ball in balls))
+    ranked = sorted(
+        parts, key=lambda part: -sign * sum(value_under(model, with_part(ball, part)) for ball in balls)
+    )
     return ranked[:LIKELIEST]
 
 

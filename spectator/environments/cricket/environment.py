@@ -14,6 +14,7 @@ from spectator.environments.cricket.ball.grounds import GROUND_NAMES, NEUTRAL_GR
 from spectator.environments.cricket.captaincy.arguments import TOOLS, legal_actions, legal_tools
 from spectator.environments.cricket.captaincy.observation import CaptainsCard, observation_content
 from spectator.environments.cricket.captaincy.tools import use
+from spectator.environments.cricket.decision_account import DecisionAccount
 from spectator.environments.cricket.grading import account_rubric, rubric
 from spectator.environments.cricket.laws import MAX_OVERS, LawBroken, Side, format_of
 from spectator.environments.cricket.match import snapshots
@@ -39,7 +40,6 @@ from spectator.environments.cricket.real_matches import (
     start_at,
     teams_at,
 )
-from spectator.environments.cricket.win_table import DecisionAccount
 from spectator.environments.world import derive_seed
 from spectator.events import Fact, optional_field
 from spectator.observations import Observation, Refusal
@@ -168,7 +168,10 @@ class CricketObservation(ObservationModel):
     task: str = Field(description="The decision to make, in a sentence")
     side: Side | None = Field(description="The side that this captain leads")
     squads: dict[str, Any] = Field(description="{home, away: {name, short, players: [...]}}")
-    format: dict[str, int]
+    format: dict[str, Any] = Field(
+        description="{overs, powerplay_balls, bowler_overs, profile: men, women or associates, level: mean "
+        "total of a 20-over first innings}"
+    )
     rules: dict[str, str] = Field(
         default_factory=dict,
         description="{decisions: ball, over or session, reward: score, result or decision_value}: what a "
@@ -188,7 +191,8 @@ class CricketObservation(ObservationModel):
     tired: dict[str, float] | None = Field(
         default=None,
         description="Load of the fielding side's bowlers at the start of this over, if bowlers tire: plus 1 "
-        "for each over bowled, minus 0.4 for each over rested; players not listed have none",
+        "for each over bowled, minus 0.4 for each over rested (20 / overs of both in more than 20 overs); "
+        "players not listed have none",
     )
     squad_difference: float | None = Field(
         default=None, description="Elo points by which the home squad is stronger, if the squads are uneven"
@@ -215,7 +219,9 @@ class CricketObservation(ObservationModel):
     target: int | None = None
     need: int | None = None
     required_rate: float | None = None
-    projected: int | None = Field(default=None, description="Resource projection of a first innings")
+    projected: int | None = Field(
+        default=None, description="Total that average sides make of a first innings from here"
+    )
     card: dict[str, Any] | None = Field(
         default=None,
         description="{out, bowling, maidens, extras, earlier}: dismissed batters, every bowler except the "

@@ -346,6 +346,12 @@ class MatchArranged(EventData):
     powerplay_balls: int
     bowler_overs: int
     caller: Side
+    profile: Literal["men", "women", "associates"] = optional_field(
+        "The cricket that the ball model is fitted to", default="men"
+    )
+    level: float | None = optional_field(
+        "Mean total of a 20-over first innings, if it is not the profile's own"
+    )
     ground: GroundTold | None = optional_field("The ground, if it is not the neutral one")
     fatigue: bool = optional_field("Whether bowlers tire", default=False)
     form: dict[Side, list[PlayerForm]] | None = optional_field("Form of the day, if players have one")

@@ -14,13 +14,12 @@ from statistics import NormalDist
 from typing import Any, Final, Literal
 
 from spectator.environments.contract import OUTCOME, Measure
-from spectator.environments.cricket.ball.prices import RUNS_SD_PER_ROOT_BALL
-from spectator.environments.cricket.forecast.state import chase_chance, runs_to_come
+from spectator.environments.cricket.decision_account import DecisionAccount
+from spectator.environments.cricket.forecast.outlook import Outlook
 from spectator.environments.cricket.laws import SIDES, Innings, Side
 from spectator.environments.cricket.match.captain_state import CaptainState
 from spectator.environments.cricket.match.engine import NEUTRAL, Match, segment_at
 from spectator.environments.cricket.scorer import other
-from spectator.environments.cricket.win_table import DecisionAccount
 from spectator.events import Event
 from spectator.observations import Profile
 
@@ -81,7 +80,7 @@ def rubric(
     The environment computes it again only when the key in ``CricketEnvironment._graded`` changes; a new part
     that reads anything else must add that to the key.
 
-    Until the match is decided, ``result`` is the chance to win by the resource table and ``quality`` includes
+    Until the match is decided, ``result`` is the chance to win between average sides and ``quality`` includes
     the runs that an innings in progress is likely to add; the other two parts cover the balls so far.
     ``clean_calls`` is 1 without refused and charged calls and falls with their number per over, without a
     lower limit.
@@ -157,16 +156,11 @@ def _result(match: Match | None, side: Side, expected: float) -> float:
 
 
 def _chance(match: Match) -> float:
-    """Estimate the batting side's chance from the resource table; 0.5 in a super over."""
+    """Return the batting side's chance between average sides; 0.5 in a super over."""
     innings = match.current
     if match.number > 2:
         return 0.5
-    left = innings.balls_left
-    if innings.target is not None:
-        return chase_chance(left, innings.wickets, innings.target - innings.runs)
-    balls = innings.format.balls
-    ahead = innings.runs + runs_to_come(left, innings.wickets) - runs_to_come(balls, 0)
-    return _below(ahead / (RUNS_SD_PER_ROOT_BALL * math.sqrt(left + balls)))
+    return match.outlook().chance(innings.balls, innings.wickets, innings.runs, innings.target)
 
 
 def _below(deviations: float) -> float:
@@ -174,7 +168,7 @@ def _below(deviations: float) -> float:
 
 
 def _quality(match: Match | None, side: Side, expected: float = 0.5) -> float:
-    """Rate runs scored and conceded against the resource par, on a normal curve.
+    """Rate runs scored and conceded against par, on a normal curve.
 
     0.5 is what an even captain is expected to reach against this opponent: the same runs are worth more
     against a stronger one.
@@ -184,24 +178,22 @@ def _quality(match: Match | None, side: Side, expected: float = 0.5) -> float:
     easier = -NormalDist().inv_cdf(min(max(expected, 1e-6), 1.0 - 1e-6)) / math.sqrt(2.0)
     scores = []
     for innings, batting in zip(match.innings[:2], match.batting[:2], strict=False):
-        ahead = _deviations(innings)
+        ahead = _deviations(innings, match.outlook(innings.format))
         scores.append(_below((ahead if batting == side else -ahead) + easier))
     return sum(scores) / len(scores)
 
 
-def _deviations(innings: Innings) -> float:
+def _deviations(innings: Innings, outlook: Outlook) -> float:
     """Return an innings' standard deviations above the par of average sides.
 
     A chase is measured by what it made with the resources that it used: an early success keeps the value of
     the resources left, and a failure gets none. An innings in progress is measured by the runs made and
     likely to be made.
     """
-    balls = innings.format.balls
-    par, to_come = runs_to_come(balls, 0), runs_to_come(innings.balls_left, innings.wickets)
-    ahead = innings.runs - par
+    ahead = innings.runs - outlook.par
     if innings.closed == "target" or innings.closed is None:
-        ahead += to_come
-    return ahead / (RUNS_SD_PER_ROOT_BALL * math.sqrt(balls))
+        ahead += outlook.runs_to_come(innings.balls, innings.wickets)
+    return ahead / outlook.spread
 
 
 def _plan_kept(captain: CaptainState, overs: float) -> float:

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Final
 
 from spectator.environments.cricket.ball.prices import RUNS, Values
-from spectator.environments.cricket.ball.situation import Situation
 from spectator.environments.cricket.ball.tables import (
     BYE,
     DOT,
@@ -23,7 +22,7 @@ from spectator.environments.cricket.ball.tables import (
     WIDE,
 )
 from spectator.environments.cricket.captaincy.captains import STYLES, StyledCaptain
-from spectator.environments.cricket.captaincy.lookahead import category_values, situation_of
+from spectator.environments.cricket.captaincy.lookahead import SeenBall, category_values, situation_of
 from spectator.environments.cricket.captaincy.planner import PlannerCaptain
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.observations import Observation
@@ -179,7 +178,7 @@ def worth_of(ball: Mapping[str, Any], values: Values) -> float:
     return float(values[category] - values[DOT] + a_run * (ball["runs"] - RUNS[category]))
 
 
-def standing(before: Situation, balls: Sequence[Mapping[str, Any]]) -> float:
+def standing(before: SeenBall, balls: Sequence[Mapping[str, Any]]) -> float:
     """Return the batting side's position after balls.
 
     It is the expected total of a first innings, or the chance of winning a chase.

@@ -36,7 +36,7 @@ many). A tie goes to a super over unless the match is played without.
 
 WHAT COUNTS. `reward` in the first message says what you are rewarded with.
 - score: {RESULT_SHARE} x result (win 1, tie 0.5, loss 0) + {QUALITY_SHARE} x quality (runs made and
-conceded against par for the resources). Plans, changes of plan and refused calls are counted and weigh
+conceded against par). Plans, changes of plan and refused calls are counted and weigh
 nothing.
 - result: the result alone. - decision_value: for each decision, your chance of winning over all outcomes of
 the ball less that of the usual decision; luck does not enter.
@@ -72,13 +72,14 @@ overs that bowlers have left.
 READING. The deliveries that a batter `faced`, oldest first, are two letters each: {_MARKS}. Overs 4.3 =
 four overs and three balls. Rates are runs an over. Batters: runs (balls faced). Bowlers:
 overs-maidens-runs-wickets, then the overs that they may still begin. Marks of balls: . no run, 1 to 6 runs, W
-wicket, wd wide, nb no-ball, b bye, lb leg bye. `projected` is what usual play makes of the innings, `stand`
-the runs of this partnership; on a free hit nobody can be out but run out. Squads, each figure a ratio or
-log ratio against the average player of the same job: runs = runs a ball faced (above 1 is better), out =
-dismissals a ball faced (below 1 is better); spin, short, leg = how much more are made off spin than pace,
-off short balls than full ones, on the leg side than the off side (log ratio, 0 as usual, +0.1 is about 10 %
-more); bowling: runs conceded a ball (below 1 is better), wickets a ball (above 1 is better). (k) keeper.
-`tired bowlers`: 1 more for each over bowled, 0.4 less for each rested; each 1 costs 6 % runs.
+wicket, wd wide, nb no-ball, b bye, lb leg bye. `projected` is what average sides would make of the
+innings, `stand` the runs of this partnership; on a free hit nobody can be out but run out. Squads, each
+figure a ratio or log ratio against the average player of the same job: runs = runs a ball faced (above 1 is
+better), out = dismissals a ball faced (below 1 is better); spin, short, leg = how much more are made off
+spin than pace, off short balls than full ones, on the leg side than the off side (log ratio, 0 as usual,
++0.1 is about 10 % more); bowling: runs conceded a ball (below 1 is better), wickets a ball (above 1 is
+better). (k) keeper. `tired bowlers`: 1 more for each over bowled, 0.4 less for each rested (both times 20 /
+overs in longer matches); each 1 costs 6 % runs.
 All but the keeper may bowl; who has no style bowls occasional off spin, and badly. The rival's plans are
 hidden; the field is seen."""
 """The description of the game for a model, the same in every match."""
@@ -89,7 +90,7 @@ def opening(observation: Observation) -> str:
     seen = observation.content
     overs, conditions = seen["format"], seen.get("conditions") or {}
     heads = [
-        f"{overs['overs']} overs a side, powerplay {overs['powerplay_balls']} balls, "
+        f"{overs['overs']} overs a side{_level(overs)}, powerplay {overs['powerplay_balls']} balls, "
         f"{overs['bowler_overs']} overs a bowler (one of five more, where overs do not divide by five).",
         f"Pitch {conditions.get('pitch', 'even')}, evening {conditions.get('evening', 'even')}.",
     ]
@@ -101,6 +102,13 @@ def opening(observation: Observation) -> str:
         heads.append(f"{side}: {squad['name']} ({squad['short']}); runs out spin short leg | bowling")
         heads += [_player(card) for card in squad["players"]]
     return "\n".join(heads)
+
+
+def _level(format: Mapping[str, Any]) -> str:
+    """Return profile and scoring level; empty for an old observation, which names neither."""
+    if "profile" not in format:
+        return ""
+    return f", {format['profile']}, scoring level {format['level']:.0f} (a mean first innings of 20 overs)"
 
 
 def _circumstances(seen: Mapping[str, Any]) -> list[str]:
@@ -182,9 +190,10 @@ def _state(seen: Mapping[str, Any]) -> dict[str, str]:
         words.append(f"projected {seen['projected']}")
     if seen.get("free_hit"):
         words.append("FREE HIT")
-    over = "super over, " if seen["super_over"] else ""
+    over, format = "super over, " if seen["super_over"] else "", seen["format"]
+    kind = f", {format['profile']}, level {format['level']:.0f}" if "profile" in format else ""
     return {
-        "innings": f"{over}{seen['innings']}, {whose}, {seen['segment']}",
+        "innings": f"{over}{seen['innings']}, {whose}, {seen['segment']}; {format['overs']} overs{kind}",
         "score": ", ".join(words),
         "striker": _batter(seen.get("striker"), faced=True),
         "non-striker": _batter(seen.get("non_striker"), faced=False),

@@ -34,9 +34,14 @@ ATTACK_COST = (0.0, 0.0, 0.0, 0.01, 0.02, -0.02, 0.0)
 PACES = ((1.02, 0.98, 0.98, 1.03, 1.0, 1.02, 1.0), (1.0,) * 7, (0.97, 1.04, 1.03, 0.92, 0.98, 1.03, 1.0))
 POWERPLAY = (0.06, -0.16, -0.20, 0.22, 0.06, 0.0, 0.0)
 """Two fielders outside the ring: part of the change in the data at the end of the powerplay."""
-LONG = (0.56, -0.16, -0.1, -0.16, -1.2, -0.42, 0.0)
-"""The middle of a one-day innings (about 5 an over, a wicket every 36 balls); no table holds longer
-formats."""
+LONG = (
+    (0.62, -0.12, -0.1, -0.33, -1.3, -0.36, -0.08),
+    (0.56, -0.16, -0.1, -0.16, -1.2, -0.42, -0.4),
+    (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, -0.15),
+)
+"""The powerplay, the middle and the last overs of a one-day innings. No table of ours holds longer formats,
+so these are assumptions: about 5.1 runs an over in the powerplay, 5 in the middle and 7.5 in the last ten
+overs, a wicket every 45, 50 and 16 balls, and 2.3 % wides."""
 SHORT_DIRECTION = (-0.10, 0.0, 0.0, 0.12, 0.12, 0.0, 0.0)
 """Pattern of the runs of a 5-over innings; `calibration` finds its size."""
 
@@ -122,7 +127,7 @@ def blank_content(chase_shares: Floats) -> dict[str, Any]:
         "profiles": {"men": {"first": neutral, "chase": neutral, "effect_sd": [0.0, 0.0], "levels": {}}},
         "short": [0.0] * 7,
         "short_chase": [0.0] * 7,
-        "long": list(LONG),
+        "long": [list(levers) for levers in LONG],
         "dot_share": DOT_SHARE,
         "wicket_share": WICKET_SHARE,
         "rhythm_sd": RHYTHM_SD,

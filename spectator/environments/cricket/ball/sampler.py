@@ -166,6 +166,7 @@ class BallModel:
         "_details",
         "_formats",
         "_level",
+        "_mean_total",
         "_people",
         "_plans",
         "_prices",
@@ -176,6 +177,9 @@ class BallModel:
     def __init__(self, tables: Tables, level: float | None = None) -> None:
         self._tables = tables
         self._level = level_shift(tables, level)
+        self._mean_total = (
+            tables.levels["totals"][tables.levels["effects"].index(0.0)] if level is None else level
+        )
         self._formats: dict[tuple[int, int], _Format] = {}
         self._details = OutcomeTables(tables.details)
         self._people = people_weights(tables)
@@ -206,6 +210,11 @@ class BallModel:
     def level(self) -> float:
         """Mean of the match effect: 0 at the tables' own scoring level."""
         return self._level
+
+    @property
+    def mean_total(self) -> float:
+        """Mean total of a 20-over first innings, which names the scoring level."""
+        return self._mean_total
 
     def draw_effects(self, rng: random.Random) -> Effects:
         """Draw the shared effects of a match and its innings."""

@@ -71,7 +71,7 @@ class Tables:
         short: Logs of the levers of a first innings of 5 overs; other lengths get a share in proportion to
             the overs missing from 20.
         short_chase: The same for a chase.
-        long: Logs of the levers in the middle of a 50-over innings.
+        long: Logs of the levers in the powerplay, the middle and the last overs of a 50-over innings.
         pitch_share: By phase and kind: shares of the 6 x 4 (length, line) pairs.
         pitch_effect: By phase, kind and pair: levers.
         zones: By phase, kind and hit (dot, 1, 2, 3, 4, 6): shares of the eight sectors.
@@ -83,6 +83,7 @@ class Tables:
         wicket_share: How far wickets move under a match or innings effect.
         levels: Mean first-innings totals by name, and the effect that produces each total.
         details: How each category came about: dismissal, extras and runs.
+        profile: One of `PROFILES`.
     """
 
     first: tuple[tuple[Weights, ...], ...]
@@ -95,7 +96,7 @@ class Tables:
     powerplay: Levers
     short: Levers
     short_chase: Levers
-    long: Levers
+    long: tuple[Levers, ...]
     pitch_share: tuple[tuple[tuple[float, ...], ...], ...]
     pitch_effect: tuple[tuple[tuple[Levers, ...], ...], ...]
     zones: tuple[tuple[tuple[tuple[float, ...], ...], ...], ...]
@@ -107,6 +108,7 @@ class Tables:
     wicket_share: float
     levels: dict[str, Any]
     details: dict[str, Any]
+    profile: str
 
 
 def over_like(innings_balls: int, balls_bowled: int, powerplay: bool) -> int:
@@ -178,8 +180,11 @@ def format_levers(
             logs = [a + b for a, b in zip(logs, tables.powerplay, strict=True)]
     else:
         overs_left = (innings_balls - balls_bowled + 5) // 6
-        long = min(1.0, max(0.0, overs_left - 10) / 15) * min(1.0, (innings_balls / 6 - FULL_OVERS) / 20)
-        logs = [long * value for value in tables.long]
+        opening, middle, death = tables.long
+        part = 1.0 if powerplay else min(1.0, max(0.0, overs_left - 10) / 15)
+        pairs = zip(opening if powerplay else middle, death, strict=True)
+        long = min(1.0, (innings_balls / 6 - FULL_OVERS) / 20)
+        logs = [long * (part * early + (1.0 - part) * late) for early, late in pairs]
     return tuple(math.exp(value) for value in logs)
 
 
@@ -273,7 +278,7 @@ def tables_of(model: dict[str, Any], profile: str) -> Tables:
         powerplay=tuple(model["powerplay"]),
         short=tuple(model["short"]),
         short_chase=tuple(model["short_chase"]),
-        long=tuple(model["long"]),
+        long=_deep_tuple(model["long"]),
         pitch_share=_pitch_shares(model),
         pitch_effect=_pitch_effects(model),
         zones=_deep_tuple(model["zones"]),
@@ -285,6 +290,7 @@ def tables_of(model: dict[str, Any], profile: str) -> Tables:
         wicket_share=model["wicket_share"],
         levels=played["levels"],
         details=model["details"],
+        profile=profile,
     )
     return replace(tables, pitch_effect=_neutral(tables))
 

@@ -10,7 +10,7 @@ cannot be bowled later. The next over goes to its bowler in the best order of al
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 from itertools import pairwise
 from typing import Any, Final
@@ -29,7 +29,9 @@ from spectator.environments.cricket.ball.situation import (
     Situation,
     next_loads,
 )
-from spectator.environments.cricket.laws import format_of
+from spectator.environments.cricket.forecast.outlook import Outlook, outlook_of
+from spectator.environments.cricket.laws import SUPER_OVER, format_of
+from spectator.environments.cricket.match.engine import load_model
 from spectator.environments.cricket.match.field import (
     POSITIONS,
     Field,
@@ -45,7 +47,31 @@ from spectator.environments.cricket.people import STYLE_TITLES, Player, as_bowle
 _STYLE_OF: Final = {title: style for style, title in STYLE_TITLES.items()}
 
 
-def situation_of(view: Mapping[str, Any]) -> Situation:
+@dataclass(slots=True)
+class SeenBall(Situation):
+    """A ball as an observation shows it, with the ball model of the match."""
+
+    model: BallModel = field(kw_only=True)
+
+
+def model_of(view: Mapping[str, Any]) -> BallModel:
+    """Return the ball model of an observed match: its profile and scoring level."""
+    format = view["format"]
+    return load_model(format.get("profile", "men"), format.get("level", "all"))
+
+
+def outlook_on(view: Mapping[str, Any]) -> Outlook:
+    """Return what average sides make of an observed match, for its innings in progress."""
+    format = SUPER_OVER if view["super_over"] else format_of(view["format"]["overs"])
+    evening, tires = view["conditions"]["evening"], view.get("tired") is not None
+    return outlook_of(model_of(view), format, evening, _boundaries(view), tires)
+
+
+def _boundaries(view: Mapping[str, Any]) -> Boundaries:
+    return tuple(view["ground"]["metres"].values()) if view.get("ground") else ()
+
+
+def situation_of(view: Mapping[str, Any]) -> SeenBall:
     """Return the next ball as an observation shows it, with nothing planned.
 
     Without a striker or bowler, the first player of the side is used.
@@ -55,7 +81,7 @@ def situation_of(view: Mapping[str, Any]) -> Situation:
     fielders, batters = cards(view, fielding(view)), cards(view, batting)
     bowling = next(iter(fielders.values())) if bowler is None else fielders[bowler["name"]]
     field, faced = view["field"], [] if striker is None else striker["faced"]
-    return Situation(
+    return SeenBall(
         balls_bowled=score["balls"],
         innings_balls=score["balls"] + score["balls_left"],
         wickets_lost=score["wickets"],
@@ -70,8 +96,9 @@ def situation_of(view: Mapping[str, Any]) -> Situation:
         second=view["innings"] % 2 == 0,
         seen=tuple(LENGTHS.index(a) * len(LINES) + LINES.index(b) for a, b in faced),
         wickets_limit=2 if view["super_over"] else 10,
-        boundaries=tuple(view["ground"]["metres"].values()) if view.get("ground") else (),
+        boundaries=_boundaries(view),
         tired=(view.get("tired") or {}).get(bowling.name, 0.0),
+        model=model_of(view),
     )
 
 
@@ -135,33 +162,37 @@ PLANS: Final = tuple(
 )
 
 
-@cache
-def _model() -> BallModel:
-    return BallModel.load()
-
-
-def value(ball: Situation) -> float:
+def value(ball: SeenBall) -> float:
     """Return a ball's value to the batting side in its state.
 
     The unit is runs in a first innings and the chance of winning in a chase.
     """
-    return float(sum(p * v for p, v in zip(_model().weights(ball), category_values(ball), strict=True)))
+    return value_under(ball.model, ball)
 
 
-def category_values(ball: Situation) -> Values:
+def value_under(model: BallModel, ball: Situation) -> float:
+    """Return the same under any ball model."""
+    return float(sum(p * v for p, v in zip(model.weights(ball), _category_values(model, ball), strict=True)))
+
+
+def category_values(ball: SeenBall) -> Values:
     """Return each category's value to the batting side in a ball's state, ``(11,)``."""
-    prices = _model().prices(ball.innings_balls, super_over=ball.wickets_limit == 2)
+    return _category_values(ball.model, ball)
+
+
+def _category_values(model: BallModel, ball: Situation) -> Values:
+    prices = model.prices(ball.innings_balls, super_over=ball.wickets_limit == 2)
     return prices.here(ball.balls_bowled, ball.wickets_lost, ball.runs_required)
 
 
 class CallValue:
     """The threshold above which a change is worth a call."""
 
-    def __init__(self, ball: Situation) -> None:
-        worth = _model().values(ball)
+    def __init__(self, ball: SeenBall) -> None:
+        worth = ball.model.values(ball)
         self._least = MIN_CALL_GAIN * float(worth[4] - worth[0])
 
-    def gain(self, changed: Situation, now: Situation, sign: float) -> bool:
+    def gain(self, changed: SeenBall, now: SeenBall, sign: float) -> bool:
         """Check whether ``changed`` is worth a call to the batting (1) or other (-1) side."""
         return sign * (value(changed) - value(now)) > self._least
 
@@ -207,7 +238,7 @@ STAYS: Final = 0.85
 WICKETS_AN_OVER: Final = 0.3
 _PASSES: Final = 4
 
-Value = Callable[[Situation], float]
+Value = Callable[[SeenBall], float]
 TirednessCost = Callable[[Sequence[int]], float]
 """The cost of tired bowlers in an order of bowlers, on top of its overs."""
 Costs = Sequence[Sequence[float]]
@@ -299,26 +330,27 @@ def _changed(
     return True
 
 
-def tiredness_cost(costs: Costs, tiring: Costs, loads: Sequence[float]) -> TirednessCost:
+def tiredness_cost(costs: Costs, tiring: Costs, loads: Sequence[float], overs: int) -> TirednessCost:
     """Return the function that gives the cost of tired bowlers in an order of overs.
 
     Args:
         costs: Costs of fresh bowlers, by over and bowler.
         tiring: The same for bowlers with a load of one over.
+        overs: Overs of the innings.
     """
 
     def cost(order: Sequence[int]) -> float:
         now, total = list(loads), 0.0
         for at, by in enumerate(order):
             total += now[by] * (tiring[at][by] - costs[at][by])
-            now = next_loads(now, by)
+            now = next_loads(now, by, overs)
         return total
 
     return cost
 
 
 def remaining_over_costs(
-    now: Situation,
+    now: SeenBall,
     bowlers: Sequence[Player],
     batters: Sequence[Player],
     to_come: Sequence[Player],
@@ -338,7 +370,7 @@ def remaining_over_costs(
 
 
 def _over(
-    now: Situation,
+    now: SeenBall,
     ahead: int,
     bowler: Player,
     batters: Sequence[Player],
@@ -357,7 +389,7 @@ def _over(
     return worth + new * (1.0 - stays)
 
 
-def later(now: Situation, ahead: int) -> Situation:
+def later(now: SeenBall, ahead: int) -> SeenBall:
     """Return the first ball ``ahead`` overs later, with usual runs and wickets."""
     if not ahead:
         return now
@@ -386,7 +418,7 @@ MAX_ORDER_OVERS: Final = 2
 """Maximum overs of orders that are considered; both ends are covered."""
 
 
-def balls_covered(view: Mapping[str, Any], bowlers: Sequence[str]) -> list[Situation]:
+def balls_covered(view: Mapping[str, Any], bowlers: Sequence[str]) -> list[SeenBall]:
     """Return balls that represent those of orders: each batter in, over by over.
 
     Args:
@@ -461,7 +493,7 @@ def batting_orders(view: Mapping[str, Any]) -> Orders:
     return orders, f"{'; '.join(words).capitalize() or 'As usual'}."
 
 
-def repeated(ball: Situation, plan: DeliveryPlan) -> Situation:
+def repeated(ball: SeenBall, plan: DeliveryPlan) -> SeenBall:
     """Return a planned ball, as seen before if length and line are planned."""
     if plan.length is None or plan.line is None:
         return replace(ball, delivery=plan)
@@ -469,12 +501,12 @@ def repeated(ball: Situation, plan: DeliveryPlan) -> Situation:
     return replace(ball, delivery=plan, seen=(pair,) * SEEN)
 
 
-def mean_value(balls: Sequence[Situation]) -> float:
+def mean_value(balls: Sequence[SeenBall]) -> float:
     """Return the mean value of balls to the batting side."""
     return sum(value(ball) for ball in balls) / len(balls)
 
 
-def _gains(changed: Sequence[Situation], now: Sequence[Situation], sign: float) -> bool:
+def _gains(changed: Sequence[SeenBall], now: Sequence[SeenBall], sign: float) -> bool:
     """Check whether a change gains more than the minimum, as for a call."""
     worth = category_values(now[0])
     return sign * (mean_value(changed) - mean_value(now)) > MIN_CALL_GAIN * float(worth[4] - worth[0])

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from typing import Any
 
 from spectator.environments.cricket.ball.situation import LENGTHS, LINES
 from spectator.environments.cricket.captaincy.arguments import batters
-from spectator.environments.cricket.forecast.state import runs_to_come
-from spectator.environments.cricket.laws import Format, Innings, Side, overs_text
+from spectator.environments.cricket.laws import Innings, Side, overs_text
 from spectator.environments.cricket.match.captain_state import CaptainState, overs_ahead
 from spectator.environments.cricket.match.engine import Match, segment_of, usual_bowler
 from spectator.environments.cricket.match.event_data import dismissal_text, extras
@@ -153,7 +151,7 @@ def observation_content(
         "task": PHASE_TASKS[phase],
         "side": side,
         "squads": squads,
-        "format": _format(game.format),
+        "format": _format(game),
         "conditions": game.circumstances.conditions._asdict(),
     }
     match = game.match
@@ -161,7 +159,7 @@ def observation_content(
         view |= shown_circumstances(game.circumstances, match)
     if match is not None:
         view.update(_situation(game, match))
-        view.update(_equation(match.current))
+        view.update(equation(match))
         if card is not None:
             view["card"] = card
         if game.last_ball is not None:
@@ -183,12 +181,14 @@ def observation_content(
     return view
 
 
-@cache
-def _format(format: Format) -> dict[str, int]:
+def _format(game: Game) -> dict[str, Any]:
+    format = game.format
     return {
         "overs": format.overs,
         "powerplay_balls": format.powerplay_balls,
         "bowler_overs": format.bowler_overs,
+        "profile": game.model.tables.profile,
+        "level": game.model.mean_total,
     }
 
 
@@ -222,13 +222,14 @@ def _situation(game: Game, match: Match) -> dict[str, Any]:
     }
 
 
-def _equation(innings: Innings) -> dict[str, Any]:
+def equation(match: Match) -> dict[str, Any]:
     """Return what a chase still needs, or what a first innings is likely to make."""
+    innings = match.current
     left = innings.balls_left
     if innings.target is None:
         if innings.format.is_super_over:
             return {"projected": None}
-        return {"projected": round(innings.runs + runs_to_come(left, innings.wickets))}
+        return {"projected": round(match.outlook().total(innings.balls, innings.wickets, innings.runs))}
     need = max(0, innings.target - innings.runs)
     return {
         "target": innings.target,

@@ -133,7 +133,9 @@ class PlannerCaptain(StyledCaptain):
         tiredness = None
         if view.get("tired") is not None:
             tiring = remaining_over_costs(replace(now, tired=1.0), bowlers, batters, following, value)
-            tiredness = tiredness_cost(fresh, tiring, [view["tired"].get(name, 0.0) for name in names])
+            tiredness = tiredness_cost(
+                fresh, tiring, [view["tired"].get(name, 0.0) for name in names], view["format"]["overs"]
+            )
         return OversAhead(names, fresh, [self.left[name] for name in names], resting, tiredness)
 
     def _remember(self, view: Mapping[str, Any]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 from spectator.environments.cricket.ball.situation import Evening
-from spectator.environments.cricket.forecast.state import runs_to_come
+from spectator.environments.cricket.captaincy.lookahead import outlook_on
 
 FirstTask = Literal["bat", "field"]
 """What the winner of a toss may elect to do first."""
@@ -48,12 +48,12 @@ STEEP_RATE: Final = 12.0
 def pressure(view: Mapping[str, Any]) -> float | None:
     """Return the ratio of runs needed to usual runs; ``None`` without a target.
 
-    The usual runs are those of a side with as many balls and wickets left.
+    The usual runs are those of an average side with as many balls and wickets left, in such a match.
     """
     need, score = view.get("need"), view["score"]
     if not need or not score["balls_left"]:
         return None
-    return float(need) / max(1.0, runs_to_come(score["balls_left"], score["wickets"]))
+    return float(need) / max(1.0, outlook_on(view).runs_to_come(score["balls"], score["wickets"]))
 
 
 def hurried(view: Mapping[str, Any]) -> bool:

@@ -1,1 +1,1 @@
-"""Forecasts: simulated futures, par scores, resources."""
+"""Forecasts: simulated futures, win tables, and the outlook of a kind of match."""

@@ -1,22 +1,18 @@
-"""The state of a match for forecasts: resources, chase chance, choice of bowlers.
+"""The state of a match for forecasts, and the choice of bowlers.
 
-Runs to come and the chance of a chase are the fits of ``data/resources_model.json`` and
-``data/win_prob_model.json`` (men's T20, 2018-2024); a target derived from them is a "resource target", never
-DLS. Captains, simulations and forecasts share one rule for the next bowler of a side without a plan.
+Captains, simulations and forecasts share one rule for the next bowler of a side without a plan.
 """
 
 from __future__ import annotations
 
 import csv
-import json
-import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -32,52 +28,6 @@ from spectator.environments.cricket.forecast.arrays import Floats
 from spectator.environments.cricket.people import Player, best_quick, bowling_worth
 
 _DATA: Final = Path(__file__).parent.parent / "data"
-
-
-@cache
-def _model(name: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = json.loads((_DATA / name).read_text(encoding="utf-8"))
-    return loaded
-
-
-def runs_to_come(balls_left: int, wickets_lost: int) -> float:
-    """Return the runs that an average side still makes in a first innings.
-
-    Args:
-        wickets_lost: 0 to 10.
-
-    >>> round(runs_to_come(balls_left=60, wickets_lost=3))
-    92
-    """
-    if wickets_lost >= 10 or balls_left <= 0:
-        return 0.0
-    model = _model("resources_model.json")
-    share = model["F"][wickets_lost]
-    return float(model["Z0"] * share * (1.0 - math.exp(-model["b"] * balls_left / 6.0 / share)))
-
-
-def chase_chance(balls_left: int, wickets_lost: int, needed: int) -> float:
-    """Return the chance that an average side makes ``needed`` more runs.
-
-    It is the reference logistic of ``data/win_prob_model.json``.
-
-    Args:
-        wickets_lost: 0 to 10.
-
-    >>> round(chase_chance(balls_left=30, wickets_lost=4, needed=45), 2)
-    0.68
-    """
-    if needed <= 0:
-        return 1.0
-    if balls_left <= 0 or wickets_lost >= 10:
-        return 0.0
-    overs = balls_left / 6.0
-    z = (runs_to_come(balls_left, wickets_lost) - needed) / math.sqrt(max(4.0, 9.0 * overs))
-    h, v = (10 - wickets_lost) / 10.0, overs / 20.0
-    beta = _model("win_prob_model.json")["beta"]
-    terms = (1.0, z, math.copysign(z * z / 10.0, z), h, v, h * v)
-    x = sum(weight * term for weight, term in zip(beta, terms, strict=True))
-    return 1.0 / (1.0 + math.exp(-max(-40.0, min(40.0, x))))
 
 
 SPELL: Final = 0.35

@@ -34,13 +34,8 @@ from spectator.environments.cricket.ball.situation import (
     draw_conditions,
     loads,
 )
-from spectator.environments.cricket.forecast.state import (
-    BowlingAttack,
-    chase_chance,
-    choose_bowler,
-    runs_to_come,
-    spin_habit,
-)
+from spectator.environments.cricket.forecast.outlook import Outlook, outlook_of
+from spectator.environments.cricket.forecast.state import BowlingAttack, choose_bowler, spin_habit
 from spectator.environments.cricket.laws import RING_LIMIT, SUPER_OVER, Ball, Format, Innings, LawBroken, Side
 from spectator.environments.cricket.match.field import Field, standard_field
 from spectator.environments.cricket.people import (
@@ -341,10 +336,15 @@ class Match:
         left_handed = player is not None and player.bats == "left"
         return as_faced(self.ground.boundaries, innings.balls // 6 % 2, left_handed)
 
+    def outlook(self, format: Format | None = None) -> Outlook:
+        """Return what average sides make of such a match: of this format, or of the innings in progress."""
+        format = self.current.format if format is None else format
+        return outlook_of(self.model, format, self.conditions.evening, self.ground.boundaries, self.fatigue)
+
     def loads(self) -> list[float]:
         """Return the fielders' loads at this over's start; see `ball.situation.loads`."""
         innings = self.innings[-1]
-        return loads(innings.over_starters[: innings.balls // 6])
+        return loads(innings.over_starters[: innings.balls // 6], innings.format.overs)
 
     def play(self, batting: BattingIntent, bowling: BowlingIntent) -> PlayedBall:
         """Bowl one ball and score it.
@@ -485,19 +485,19 @@ def bowling_attack(match: Match) -> BowlingAttack:
 def analyze(match: Match, side: Side) -> dict[str, Any]:
     """Return the analyst's figures as plain JSON.
 
-    They are par, projection or chance, and the overs that bowlers have left.
+    They are par, projection or chance for average sides (`Outlook`), and the overs that bowlers have left.
     """
     innings = match.current
-    balls_left, lost = innings.balls_left, innings.wickets
-    to_come = runs_to_come(balls_left, lost)
-    par_used = runs_to_come(innings.format.balls, 0) - to_come
+    outlook = match.outlook()
+    balls, lost, runs = innings.balls, innings.wickets, innings.runs
+    par_used = outlook.par - outlook.runs_to_come(balls, lost)
     view: dict[str, Any] = {
-        "resource_par_so_far": round(par_used, 1),
-        "ahead_of_par": round(innings.runs - par_used, 1),
-        "projected_total": round(innings.runs + to_come),
+        "par_so_far": round(par_used, 1),
+        "ahead_of_par": round(runs - par_used, 1),
+        "projected_total": round(outlook.total(balls, lost, runs)),
     }
-    if innings.needed is not None:
-        chance = chase_chance(balls_left, lost, innings.needed)
+    if innings.target is not None:
+        chance = outlook.chance(balls, lost, runs, innings.target)
         view["chance_of_chase"] = round(chance, 3)
         view["chance_of_win"] = round(chance if side == match.batting_side else 1.0 - chance, 3)
     team = match.teams[match.fielding_side]

@@ -8,7 +8,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
+from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import SECTORS
+from spectator.environments.cricket.ball.tables import PROFILES
 from spectator.environments.cricket.laws import SIDES, Side
 from spectator.environments.cricket.match import event_data
 from spectator.environments.cricket.match.engine import (
@@ -37,8 +39,16 @@ def match_arranged(game: Game) -> dict[str, Any]:
         "powerplay_balls": format.powerplay_balls,
         "bowler_overs": format.bowler_overs,
         "caller": game.caller,
+        **_model(game.model),
         **_circumstances(game.circumstances, teams),
     }
+
+
+def _model(model: BallModel) -> dict[str, Any]:
+    """Return the profile and scoring level of a match, except for men's at the tables' own level."""
+    profile = model.tables.profile
+    shown: dict[str, Any] = {} if profile == PROFILES[0] else {"profile": profile}
+    return {**shown, "level": model.mean_total} if model.level else shown
 
 
 def _circumstances(circumstances: Circumstances, teams: Mapping[Side, Team]) -> dict[str, Any]:

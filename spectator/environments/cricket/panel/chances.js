@@ -1,6 +1,7 @@
 // @ts-check
 // The chance to win: now, as it went, and the balls that moved it most.
 
+import { EQUAL } from "./par.js";
 import { explained, whyWords } from "./why.js";
 import { inningsName, markName, momentNames } from "./words.js";
 
@@ -29,7 +30,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
   const now = h("div", { class: "chances__now" }, sides.home.value, sides.home.name, bar, sides.away.name, sides.away.value);
   const element = h("section", { class: "card chances", "aria-label": "Win probability" },
     h("header", { class: "card__head" }, h("h2", {}, "Win probability"), futures), now);
-  const story = h("section", { class: "card chances-story", "aria-label": "How the win probability moved" }, range, drawing, turns, why, everyBox);
+  const story = h("section", { class: "card chances-story", "aria-label": "How the win probability moved" }, range, drawing, turns, why, everyBox, h("p", { class: "quiet" }, EQUAL));
   /** @type {unknown} */ let drawn = null;
 
   function side() {

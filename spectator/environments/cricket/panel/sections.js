@@ -1,7 +1,7 @@
 // @ts-check
 // A match in words: the score, the ball, who is in, the cards, a line for everything; pure.
 
-import { parWords } from "./par.js";
+import { EQUAL, parWords } from "./par.js";
 import { economy, inningsName, inningsWords, markWords, ordinal } from "./words.js";
 
 /** @typedef {{title: string, lines: string[]}} Section */
@@ -68,7 +68,7 @@ function chanceLines(world) {
   if (!world.forecast) return [];
   const home = Math.round(100 * world.forecast.home);
   return [`${world.teams.home.name} ${home} %, ${world.teams.away.name} ${100 - home} %`,
-    world.forecast.futures ? `This innings: about ${world.forecast.total_median}, most likely ${world.forecast.total_low} to ${world.forecast.total_high}` : ""].filter(Boolean);
+    world.forecast.futures ? `This innings: about ${world.forecast.total_median}, most likely ${world.forecast.total_low} to ${world.forecast.total_high}. ${EQUAL}` : ""].filter(Boolean);
 }
 
 /** @param {number} count @param {string} one @param {string} [many] */

@@ -1,10 +1,10 @@
 // @ts-check
 // The runs of both innings as they add up, beside par; fetched on first use.
 
-import { parOf } from "./par.js";
+import { parIsReal, parOf } from "./par.js";
 
 /** The most runs that are drawn. @param {any} world @param {any[]} all innings */
-export const highest = (world, all) => Math.max(world.target ?? 0, parOf(world)["20"]?.median ?? 0, ...all.flatMap((one) => one.overs.map((/** @type {any} */ over) => over.score)), ...Object.values(world.real?.lines ?? {}).map((line) => line.at(-1)?.[0] ?? 0));
+export const highest = (world, all) => Math.max(world.target ?? 0, parOf(world)[world.format?.overs]?.median ?? 0, ...all.flatMap((one) => one.overs.map((/** @type {any} */ over) => over.score)), ...Object.values(world.real?.lines ?? {}).map((line) => line.at(-1)?.[0] ?? 0));
 
 /**
  * Par behind, the lines of the innings, and what is chased; what they are called beside the innings' names.
@@ -24,5 +24,5 @@ export function drawWorm(world, all, { svg, charts, x, y, cell, goTo }) {
   const real = Object.entries(world.real?.lines ?? {}).map(([number, points]) => svg("path", { class: `chart__line chart__line--${all.find((one) => one.number === Number(number))?.tone ?? "then"} chart__line--real`, d: charts.linePath([[x(0), y(0)], ...points.map((/** @type {number[]} */ [runs], /** @type {number} */ index) => [x(index + 1), y(runs)])]) }));
   const overs = Math.max(...all.map((one) => one.overs.length), world.format?.overs ?? 5);
   const target = world.target !== undefined && !world.super_over ? svg("path", { class: "chart__target", d: `M${x(0)} ${y(world.target)}H${x(overs)}` }) : null;
-  return { marks: [par.length ? band() : null, ...real, ...all.map(line), target], key: [par.length ? "real innings: median and middle 80 %" : "", real.length ? "dotted: this match as it really went" : ""].filter(Boolean).join("; ") };
+  return { marks: [par.length ? band() : null, ...real, ...all.map(line), target], key: [par.length ? `${parIsReal(world) ? "real innings" : "average sides"}: median and middle 80 %` : "", real.length ? "dotted: this match as it really went" : ""].filter(Boolean).join("; ") };
 }

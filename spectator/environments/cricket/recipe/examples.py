@@ -25,11 +25,11 @@ from spectator.environments.cricket.ball.situation import (
     PLANNED_LENGTHS,
     SHOTS,
     DeliveryPlan,
-    Situation,
 )
 from spectator.environments.cricket.captaincy.lookahead import (
     INTENTS,
     MIN_CALL_GAIN,
+    SeenBall,
     balls_covered,
     best_order,
     category_values,
@@ -128,7 +128,7 @@ class Teacher:
     def _look_at_bowling(self, view: Mapping[str, Any], bowler: str) -> None:
         balls = balls_covered(view, [bowler])
         worth = _worth(balls)
-        plans: dict[tuple[str | None, str | None], list[Situation]] = {(None, None): balls}
+        plans: dict[tuple[str | None, str | None], list[SeenBall]] = {(None, None): balls}
         for length in (None, *PLANNED_LENGTHS):
             for line in (None, *LINES):
                 if length or line:
@@ -169,11 +169,11 @@ class Teacher:
             self._gains["level", slot] = _levels(own, "aggression", 1.0 / worth)
 
 
-def _at_level(ball: Situation, intent: Intent, level: float) -> Situation:
+def _at_level(ball: SeenBall, intent: Intent, level: float) -> SeenBall:
     return replace(ball, attack=level) if intent == "attack" else replace(ball, aggression=level)
 
 
-def _levels(balls: Sequence[Situation], intent: Intent, factor: float) -> Gains:
+def _levels(balls: Sequence[SeenBall], intent: Intent, factor: float) -> Gains:
     gains = {
         level: factor * mean_value([_at_level(ball, intent, level) for ball in balls]) for level in INTENTS
     }
@@ -181,7 +181,7 @@ def _levels(balls: Sequence[Situation], intent: Intent, factor: float) -> Gains:
     return gains
 
 
-def _worth(balls: Sequence[Situation]) -> float:
+def _worth(balls: Sequence[SeenBall]) -> float:
     """Return the value of a boundary in this situation."""
     worth = category_values(balls[0])
     return max(1e-6, float(worth[4] - worth[0]))

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from spectator.environments.cricket.forecast.state import runs_to_come
+from spectator.environments.cricket.forecast.outlook import Outlook
 from spectator.environments.cricket.match.engine import segment_at
 from spectator.environments.cricket.match.field import is_outside, standard_field
 from spectator.environments.cricket.show.drawing import drawing, pitched
-from spectator.environments.cricket.show.summary import OVERS, glance, par, percentile
+from spectator.environments.cricket.show.summary import glance, outlook, par_lines, share_below
 from spectator.events import Event
 from spectator.json_values import apply_patch, make_patch
 
@@ -34,22 +34,28 @@ def equation(
     super_over: bool,
     wickets: int = 0,
     *,
-    forecast: bool = False,
+    usual: Outlook | None = None,
 ) -> Patch:
     """Return the run rates, with either the projection or the equation of a chase.
 
-    A match with a forecast takes its projection from there (see :func:`forecast_projection`).
+    Args:
+        usual: What average sides make of the match; ``None`` for a match with a forecast, which has its own
+            projection (see :func:`forecast_projection`).
     """
     current = round(6.0 * runs / balls, 2) if balls else 0.0
     if target is None:
-        if super_over or forecast:
+        if super_over or usual is None:
             return {"current": current}
-        return {"current": current, "projected": round(runs + runs_to_come(left, wickets))}
+        return {"current": current, "projected": round(usual.total(balls, wickets, runs))}
     need = max(0, target - runs)
     chase: Patch = {"need": need, "balls": left, "current": current}
     if left:
         chase["required"] = round(6.0 * need / left, 2)
     return chase
+
+
+def _usual(world: Mapping[str, Any]) -> Outlook | None:
+    return None if "forecast" in world else outlook(world)
 
 
 def forecast_projection(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
@@ -93,19 +99,14 @@ def bowler(line: Mapping[str, Any]) -> Patch:
 
 
 def par_line(world: Mapping[str, Any], innings: int) -> Patch:
-    """Return real innings' scores after each over; empty for other lengths."""
-    if world["format"]["overs"] != OVERS:
-        return {}
-    known = ((over, par(innings, over)) for over in range(1, OVERS + 1))
-    lines = {str(over): line._asdict() for over, line in known if line is not None}
+    """Return the usual scores after each over of an innings."""
+    lines = {str(over): line._asdict() for over, line in par_lines(world, innings).items()}
     return {"par": {str(innings): lines}} if lines else {}
 
 
 def par_percentile(world: Mapping[str, Any], data: Mapping[str, Any]) -> Patch:
-    """Return the innings' percentile among real ones of its length."""
-    if world["format"]["overs"] != OVERS:
-        return {}
-    share = percentile(data["innings"], data["over"], data["score"]["runs"])
+    """Return the innings' percentile among those of its kind."""
+    share = share_below(world, data["innings"], data["over"], data["score"]["runs"])
     return {} if share is None else {"standing": {str(data["innings"]): {str(data["over"]): share}}}
 
 
@@ -156,7 +157,7 @@ def project_ball(state: Mapping[str, Any], event: Event) -> Patch:
                 data["balls_left"],
                 super_over,
                 score["wickets"],
-                forecast="forecast" in world,
+                usual=_usual(world),
             ),
             keep=("projected",) if "forecast" in world and not data["target"] else (),
         ),
@@ -256,6 +257,7 @@ def _arranged(state: Mapping[str, Any], event: Event) -> Patch:
             "balls": data["balls"],
             "powerplay_balls": data["powerplay_balls"],
             "bowler_limit_overs": data["bowler_overs"],
+            **{name: data[name] for name in ("profile", "level", "fatigue") if name in data},
         },
         "teams": {"home": data["home"], "away": data["away"]},
         "score": {side: {"runs": 0, "wickets": 0, "balls": 0, "overs": "0.0"} for side in ("home", "away")},
@@ -291,7 +293,7 @@ def _innings_started(state: Mapping[str, Any], event: Event) -> Patch:
         "extras": zero_extras(),
         "equation": replace(
             world.get("equation"),
-            equation(data["target"], 0, 0, data["balls"], data["super_over"], forecast="forecast" in world),
+            equation(data["target"], 0, 0, data["balls"], data["super_over"], usual=_usual(world)),
         ),
         "field": opening_field(2 if data["powerplay_balls"] else 5),
         "scorecards": {
@@ -339,7 +341,13 @@ def _position_set(state: Mapping[str, Any], event: Event) -> Patch:
         "partnership": now["partnership"],
         "extras": card["extras"],
         "equation": equation(
-            now["target"], score["runs"], score["balls"], now["balls_left"], False, score["wickets"]
+            now["target"],
+            score["runs"],
+            score["balls"],
+            now["balls_left"],
+            False,
+            score["wickets"],
+            usual=outlook(state["world"]),
         ),
         "field": opening_field(now["outside_limit"]),
     }

@@ -1,8 +1,8 @@
 """A match in brief: headline, progress, chances, par, and lines for terminals.
 
-Par comes from ``data/cumulative_by_over.csv``: complete men's T20 matches of 20 overs, 2018-2024, first and
-second innings separately, counting innings with play in the over. It does not apply to other lengths of
-match.
+Par of a men's match of 20 overs at the usual scoring level comes from ``data/cumulative_by_over.csv``:
+complete men's T20 matches, 2018-2024, first and second innings separately, counting innings with play in the
+over. Par of any other match is what average sides make of a first innings (`Outlook`).
 """
 
 from __future__ import annotations
@@ -12,30 +12,56 @@ import functools
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-from spectator.environments.cricket.forecast.state import chase_chance
+from spectator.environments.cricket.forecast.outlook import Outlook, Par, outlook_of
+from spectator.environments.cricket.laws import format_of
+from spectator.environments.cricket.match.engine import load_model
 from spectator.events import Event
 
 TABLE: Final = Path(__file__).parent.parent / "data" / "cumulative_by_over.csv"
-OVERS: Final = 20
+_OVERS: Final = 20
 """The only length of match in the table."""
 
 _LEVELS: Final = (5, 10, 25, 50, 75, 90, 95)
 
 
-class Par(NamedTuple):
-    """The scores of real innings after an over, in runs.
+def outlook(world: Mapping[str, Any]) -> Outlook:
+    """Return what average sides make of a match.
 
     Args:
-        low: 10th percentile.
-        median: Median.
-        high: 90th percentile.
+        world: The world's part of the viewers' state, once the match is arranged.
     """
+    format = world["format"]
+    model = load_model(format.get("profile", "men"), format.get("level", "all"))
+    boundaries = tuple(world.get("ground", {}).get("boundaries", ()))
+    return outlook_of(model, format_of(format["overs"]), "even", boundaries, format.get("fatigue", False))
 
-    low: float
-    median: float
-    high: float
+
+def _is_real(world: Mapping[str, Any]) -> bool:
+    """Check whether the table's innings are of this kind of match."""
+    format = world["format"]
+    return format["overs"] == _OVERS and "profile" not in format and "level" not in format
+
+
+def par_lines(world: Mapping[str, Any], innings: int) -> dict[int, Par]:
+    """Return par after each over of an innings; empty in a super over."""
+    if innings > 2:
+        return {}
+    overs = range(1, world["format"]["overs"] + 1)
+    if not _is_real(world):
+        return {over: outlook(world).par_after(over) for over in overs}
+    return {over: line for over in overs if (line := par(innings, over)) is not None}
+
+
+def share_below(world: Mapping[str, Any], innings: int, over: int, runs: int) -> int | None:
+    """Return the percentage of innings of this kind with at most ``runs`` after ``over``.
+
+    It is limited to 5 and 95; ``None`` in a super over.
+    """
+    if innings > 2:
+        return None
+    return percentile(innings, over, runs) if _is_real(world) else outlook(world).percentile(over, runs)
 
 
 @functools.cache
@@ -83,9 +109,9 @@ def glance(world: Mapping[str, Any]) -> dict[str, Any]:
     """Return the world's ``headline`` and ``glance``.
 
     See :class:`spectator.environments.contract.Projection`. A step is a valid ball, numbered through both
-    innings; the value is the runs of the current innings. Suspense is how open a chase is by the fitted model
-    of real chases (``forecast.state.chase_chance``), more so near its end; it is 0 before the chase and after
-    the result.
+    innings; the value is the runs of the current innings. Suspense is how open a chase
+    is between average sides (`Outlook.chance`), more so near its end; it is 0 before the chase and after the
+    result.
 
     Args:
         world: The world's part of the viewers' state.
@@ -117,8 +143,7 @@ def _in_progress(world: Mapping[str, Any]) -> dict[str, Any]:
 def _suspense(world: Mapping[str, Any], score: Mapping[str, Any], progress: float) -> float:
     if world.get("super_over"):
         return 1.0
-    equation = world["equation"]
-    chance = chase_chance(equation["balls"], score["wickets"], equation["need"])
+    chance = outlook(world).chance(score["balls"], score["wickets"], score["runs"], world["target"])
     return (1.0 - abs(2.0 * chance - 1.0)) * progress
 
 

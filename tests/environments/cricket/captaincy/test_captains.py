@@ -8,7 +8,6 @@ import pytest
 
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.reasons import hurried
-from spectator.environments.cricket.forecast.state import chase_chance, runs_to_come
 from spectator.environments.cricket.simulation import open_match, play_out
 from tests.environments.cricket.playing import SCRIPTED, begin, captain, play
 
@@ -125,19 +124,3 @@ def test_a_field_for_spin_is_set_to_spin_only() -> None:
         if seen.content["phase"] == "bat" and seen.content["field"]["preset"] == "spin"
     }
     assert kinds and not any("pace" in kind for kind in kinds)
-
-
-def test_the_resource_par_is_that_of_the_data() -> None:
-    assert runs_to_come(120, 0) == pytest.approx(171.1, abs=0.1)
-    assert runs_to_come(30, 0) == pytest.approx(58, abs=1.0)
-    assert runs_to_come(0, 3) == runs_to_come(60, 10) == 0.0
-    for wickets in range(9):
-        assert runs_to_come(60, wickets) > runs_to_come(60, wickets + 1)
-        assert runs_to_come(66, wickets) > runs_to_come(60, wickets)
-
-
-def test_the_chance_of_a_chase_falls_with_the_runs_needed() -> None:
-    chances = [chase_chance(60, 2, needed) for needed in (1, 40, 80, 120, 200)]
-    assert chances == sorted(chances, reverse=True)
-    assert chase_chance(10, 5, 0) == 1.0
-    assert chase_chance(0, 5, 1) == chase_chance(30, 10, 1) == 0.0

@@ -20,7 +20,8 @@ from spectator.environments.cricket.forecast.state import (
     plan_remaining_overs,
 )
 from spectator.environments.cricket.people import Player, draw_fixture
-from tools.cricket_model.fitting.counts import read_json, read_rows
+from tools.cricket_model.fitting.counts import read_rows
+from tools.cricket_model.forecast_scores import chase_chance
 
 MODEL = BallModel.load()
 HOME, AWAY = draw_fixture(1)
@@ -148,7 +149,7 @@ def test_the_forecast_agrees_with_the_fitted_logistic() -> None:
             attack=attack, last_bowler=last,
         )  # fmt: skip
         seen[k] = forecast(at, 500, rng).p_win
-        logistic[k] = chance_by_logistic(balls / 6, lost, required)
+        logistic[k] = chase_chance(balls, lost, required)
         real[k], weight[k] = float(row["p_win"]), float(row["n_states"])
     assert len(cells) > 80
     assert abs(np.average(seen - real, weights=weight)) < 0.025
@@ -166,17 +167,6 @@ def usual_attack(balls: int) -> tuple[BowlingAttack, int | None]:
     for bowler in plan_remaining_overs(attack.copy(), None)[: balls // 6]:
         attack.take(bowler)
     return attack, attack.starters[-1] if attack.starters else None
-
-
-def chance_by_logistic(overs: float, lost: int, required: int) -> float:
-    model = read_json("win_prob_model.json")
-    resources = read_json("resources_model.json")
-    factor = resources["F"][lost]
-    to_come = resources["Z0"] * factor * (1 - np.exp(-resources["b"] * overs / factor))
-    z = (to_come - required) / np.sqrt(max(4.0, 9 * overs))
-    h, v = (10 - lost) / 10, overs / 20
-    x = np.array([1.0, z, np.sign(z) * z * z / 10, h, v, h * v])
-    return float(1 / (1 + np.exp(-x @ np.array(model["beta"]))))
 
 
 def test_certain_and_hopeless_chases_are_seen() -> None:

@@ -14,10 +14,10 @@ from spectator.environments.conformance import check_world
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.forecast.monte_carlo import forecast
+from spectator.environments.cricket.forecast.win_table import WinTable, reply_to
 from spectator.environments.cricket.match.engine import load_model
 from spectator.environments.cricket.match.forecasts import forecast_state
 from spectator.environments.cricket.simulation import open_match, play_out
-from spectator.environments.cricket.win_table import WinTable, reply_to
 from spectator.observations import Observation
 from tests.environments.cricket.playing import Told, advance, begin, captain, last_of, play, tools_of
 

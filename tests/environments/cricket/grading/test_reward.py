@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from spectator.environments.cricket import grading
-from spectator.environments.cricket.ball.prices import RUNS_SD_PER_ROOT_BALL
-from spectator.environments.cricket.forecast.state import runs_to_come
-from spectator.environments.cricket.laws import Ball, Innings
+from spectator.environments.cricket.forecast.outlook import outlook_of
+from spectator.environments.cricket.laws import Ball, Innings, format_of
+from spectator.environments.cricket.match.engine import load_model
 from spectator.environments.world import derive_seed
 from spectator.observations import Observation
 from tests.environments.cricket.builders import BOWLED, DOT, SIX, bowl, fresh
@@ -25,9 +25,12 @@ INTENTS = [f"{role}_{part}" for role in ("batting", "bowling") for part in ("pow
 Probe = Callable[[int], Chooser]
 
 
+USUAL = outlook_of(load_model("men", "all"), format_of(5))
+
+
 def standing(innings: Innings) -> float:
     """An innings among those of average sides: 0.5 is par."""
-    return grading._below(grading._deviations(innings))
+    return grading._below(grading._deviations(innings, USUAL))
 
 
 def score_of(seed: int, home: str | Chooser) -> float:
@@ -236,9 +239,8 @@ def test_a_chase_won_early_is_worth_what_it_was_worth() -> None:
     """18 runs off three balls are far above par for three balls, not far below par for thirty."""
     early = chase(SIX, SIX, SIX)
     assert early.closed == "target" and early.balls_left == 27
-    used = runs_to_come(30, 0) - runs_to_come(27, 0)
-    spread = RUNS_SD_PER_ROOT_BALL * math.sqrt(30)
-    expected = 0.5 * (1.0 + math.erf((18 - used) / spread / math.sqrt(2.0)))
+    used = USUAL.par - USUAL.runs_to_come(3, 0)
+    expected = 0.5 * (1.0 + math.erf((18 - used) / USUAL.spread / math.sqrt(2.0)))
     assert standing(early) == pytest.approx(expected) and expected > 0.75
     unasked = bowl(fresh(5), SIX, SIX, SIX, *[DOT] * 27)
     assert unasked.closed is not None and standing(unasked) < 0.2, "as a whole innings it is poor"

@@ -24,11 +24,12 @@ from spectator.environments.cricket.ball.grounds import (
     lean,
     rope_at,
 )
-from spectator.environments.cricket.ball.situation import load_by_over, loads
+from spectator.environments.cricket.ball.situation import load_by_over, loads, tired_runs
 from spectator.environments.cricket.ball.tables import SIX
 from spectator.environments.cricket.captaincy.lookahead import situation_of
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.forecast.monte_carlo import forecast
+from spectator.environments.cricket.forecast.win_table import WinTable
 from spectator.environments.cricket.match.engine import (
     VARIED,
     BattingIntent,
@@ -42,7 +43,6 @@ from spectator.environments.cricket.match.forecasts import forecast_state
 from spectator.environments.cricket.match.starts import advance
 from spectator.environments.cricket.people import Player
 from spectator.environments.cricket.simulation import open_match, play_out
-from spectator.environments.cricket.win_table import WinTable
 from spectator.environments.world import derive_seed
 from tests.environments.cricket.playing import Told, begin, captain, options, play
 from tools.cricket_model.forecast_matches import misses
@@ -183,7 +183,10 @@ def test_a_short_side_is_where_sixes_go_from_either_end_and_by_either_hand() -> 
 
 def test_a_load_grows_with_overs_and_rest_takes_it_off() -> None:
     assert load_by_over([0, 1, 0, 1, 0]) == [0.0, 0.0, 0.6, 0.6, 1.2]
-    assert loads([0, 1, 2, 1, 2, 1, 2])[0] == 0.0
+    assert loads([0, 1, 2, 1, 2, 1, 2], overs=20)[0] == 0.0
+    spell = [0, 1] * 5
+    assert load_by_over([*spell, *[2, 3] * 20])[8] == pytest.approx(0.4 * load_by_over(spell)[8], abs=0.05)
+    assert tired_runs(False, load_by_over([*spell, *[2, 3] * 20])[8]) == pytest.approx(0.06, abs=0.01)
 
 
 def test_tired_or_out_of_form_bowlers_concede_more_and_are_slower() -> None:

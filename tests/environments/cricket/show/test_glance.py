@@ -51,7 +51,8 @@ def test_a_chase_is_the_closer_the_more_open_and_the_later_it_is() -> None:
         return glance(
             {
                 "teams": {"home": {"name": "Home"}, "away": {"name": "Away"}},
-                "format": {"balls": 30},
+                "format": {"overs": 5, "balls": 30},
+                "target": 20 + need,
                 "innings": 2,
                 "batting": "away",
                 "score": {"away": {"runs": 20, "wickets": wickets, "balls": bowled, "overs": "3.0"}},

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from spectator.environments.cricket.show.summary import outlook, par
 from tests.environments.cricket.playing import Told, play
 
 
@@ -39,10 +42,20 @@ def test_the_wheel_holds_every_run_off_the_bat_and_par_every_over() -> None:
         assert all(5 <= share <= 95 for share in world["standing"][str(innings)].values())
 
 
-def test_a_shorter_match_has_no_par_because_no_real_one_was_measured() -> None:
-    world = play(4, max_overs=5).state["world"]
-    assert "par" not in world
-    assert "standing" not in world
+@pytest.mark.parametrize(
+    "options", [{"max_overs": 5}, {"max_overs": 20, "level": 210}, {"max_overs": 20, "profile": "women"}]
+)
+def test_par_of_any_other_match_is_what_average_sides_make_of_it(options: dict[str, Any]) -> None:
+    world = play(4, **options).state["world"]
+    overs, usual = options["max_overs"], outlook(world)
+    for innings in ("1", "2"):
+        lines = world["par"][innings]
+        assert list(lines) == [str(over) for over in range(1, overs + 1)]
+        assert lines[str(overs)]["median"] == pytest.approx(usual.par, abs=0.1)
+        assert all(line["low"] < line["median"] < line["high"] for line in lines.values())
+        assert all(5 <= share <= 95 for share in world["standing"][innings].values())
+    real = par(1, 20)
+    assert real is not None and lines[str(overs)]["median"] != real.median
 
 
 def test_the_plan_stands_beside_the_deed() -> None:

@@ -452,11 +452,11 @@ class ActionCatalogue:
         known, current = self._known[action["tool"]], action["arguments"]
         if known == current:
             return None
-        before, after = known.get("properties", {}), current.get("properties", {})
+        before, after = (_compact(one, set()).get("properties", {}) for one in (known, current))
         changed = [
             f"{name} is one of {' | '.join(map(str, rule['enum']))}"
             if "enum" in rule
-            else f"{name} {encode_json(rule)}"
+            else f"{name} {encode_json({key: part for key, part in rule.items() if key != 'description'})}"
             for name, rule in after.items()
             if before.get(name) != rule
         ]

@@ -28,30 +28,25 @@ LEGAL_ACTIONS: Final = "legal actions"
 
 
 def stepped_actions(legal: Sequence[LegalAction]) -> list[LegalAction]:
-    """Return the actions with numbers in steps, where their range is at most 1.
+    """Return the actions with numbers as choices: their examples, or steps of a range of at most 1.
 
     >>> share = {"properties": {"power": {"type": "number", "minimum": 0, "maximum": 1}}}
     >>> [hit] = stepped_actions([{"tool": "hit", "arguments": share}])
     >>> hit["arguments"]["properties"]["power"]["enum"][:3]
     [0, 0.1, 0.2]
     """
-    return [
-        {
-            "tool": action["tool"],
-            "arguments": {
-                **action["arguments"],
-                "properties": {
-                    name: _stepped(rule) for name, rule in action["arguments"].get("properties", {}).items()
-                },
-            },
-        }
-        for action in legal
-    ]
+    return [{"tool": action["tool"], "arguments": _stepped(action["arguments"])} for action in legal]
 
 
 def _stepped(rule: Any) -> Any:
-    if not isinstance(rule, Mapping) or rule.get("type") != "number" or "enum" in rule:
+    if not isinstance(rule, Mapping):
         return rule
+    if properties := rule.get("properties"):
+        return {**rule, "properties": {name: _stepped(inner) for name, inner in properties.items()}}
+    if rule.get("type") != "number" or "enum" in rule:
+        return rule
+    if examples := rule.get("examples"):
+        return {"type": "number", "enum": list(examples)}
     low, high = rule.get("minimum"), rule.get("maximum")
     if low is None or high is None or not 0 < high - low <= 1:
         return rule

@@ -10,11 +10,18 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from spectator.environments.collider.scenarios import Scenario
-from spectator.environments.collider.task import Difficulty, Task
+from spectator.environments.collider.task import Difficulty, six
 from spectator.environments.contract import ObservationModel, OptionsModel, StateModel
 
 BACKGROUND_FUNCTIONS: Final = ("exponential", "power_law", "quadratic", "cubic", "quartic", "dijet")
 """Background functions; names of the analysis library."""
+
+
+CANDLE_EVENTS: Final = 30
+"""Fewer events of a known resonance cannot be fitted."""
+
+TUNING_EVENTS: Final = 10
+"""Fewer events of a tuning sample cannot be fitted."""
 
 
 class Arguments(BaseModel):
@@ -229,17 +236,43 @@ COSTS: Final[Mapping[str, tuple[float, float]]] = {
 us."""
 
 
-def schemas(task: Task) -> dict[str, dict[str, Any]]:
-    """Return the JSON schema of each action's arguments for one campaign."""
-    return schemas_for([*task.channels], [*task.candles], [beam.sqrt_s_tev for beam in task.beams])
+def schemas(task: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Return the JSON schema of each action's arguments for one campaign.
+
+    Args:
+        task: The task as the physicist sees it.
+    """
+    choices: dict[str, dict[str, Any]] = {
+        "channel": {"enum": [channel["name"] for channel in task["channels"]]},
+        "candle": {"enum": [candle["name"] for candle in task["candles"]]},
+        "sqrt_s_tev": {"enum": [beam["sqrt_s_tev"] for beam in task["beams"]]},
+        "thresholds_gev": {
+            "properties": {channel["name"]: _threshold(channel) for channel in task["channels"]},
+            "additionalProperties": False,
+        },
+    }
+    made = schemas_of_all()
+    for schema in made.values():
+        for name, rule in schema.setdefault("properties", {}).items():
+            rule |= choices.get(name, {})
+    return made
 
 
-def schemas_for(
-    channels: list[str], candles: list[str], energies_tev: list[float]
-) -> dict[str, dict[str, Any]]:
-    """Return the same schemas for given channels, candles and beam energies."""
+def lowest_threshold(trigger_gev: float) -> float:
+    """Return the lowest threshold of a channel whose rate is known at ``trigger_gev``."""
+    return six(trigger_gev / 20.0)
+
+
+def _threshold(channel: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rule of a channel's threshold, with three usual ones as examples."""
+    low, high = lowest_threshold(channel["trigger_threshold_gev"]), channel["fit_window_gev"][1]
+    usual = (channel["fit_window_gev"][0] / 2.8, channel["trigger_threshold_gev"])
+    found = [float(f"{value:.4g}") for value in (*usual, 1.5 * usual[0])]
     return {
-        tool: _schema(tool, arguments, channels, candles, energies_tev) for tool, arguments in TOOLS.items()
+        "type": "number",
+        "minimum": low,
+        "maximum": high,
+        "examples": [value for value in found if low <= value <= high] or [low],
     }
 
 
@@ -264,30 +297,6 @@ def _bare(arguments: type[Arguments]) -> dict[str, Any]:
     schema.pop("title", None)
     for rule in schema.get("properties", {}).values():
         rule.pop("title", None)
-    return schema
-
-
-def _schema(
-    tool: str,
-    arguments: type[Arguments],
-    channels: list[str],
-    candles: list[str],
-    energies_tev: list[float],
-) -> dict[str, Any]:
-    schema = _described(tool, arguments)
-    properties = schema.setdefault("properties", {})
-    if "channel" in properties:
-        properties["channel"]["enum"] = channels
-    if "candle" in properties:
-        properties["candle"]["enum"] = candles
-    if "sqrt_s_tev" in properties:
-        properties["sqrt_s_tev"]["enum"] = energies_tev
-    if "thresholds_gev" in properties:
-        each = {"type": "number", "exclusiveMinimum": 0}
-        properties["thresholds_gev"] |= {
-            "properties": dict.fromkeys(channels, each),
-            "additionalProperties": False,
-        }
     return schema
 
 

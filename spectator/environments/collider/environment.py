@@ -13,11 +13,12 @@ from spectator.environments.collider import physics
 from spectator.environments.collider.actions import AGENT, COSTS, TOOLS, ColliderAction, schemas
 from spectator.environments.collider.analysis.checks import InvalidAnalysis
 from spectator.environments.collider.experiment import Laboratory
+from spectator.environments.collider.offers import narrowed, offers
 from spectator.environments.collider.operations import comparison, inference, machine, preparation
 from spectator.environments.collider.reward import STAGE_REWARD, STAGES, Grade, conduct, grade
 from spectator.environments.collider.scenarios import draw
 from spectator.environments.collider.task import TOLERATED, HardRule, six
-from spectator.events import Fact
+from spectator.events import Fact, encode_json
 from spectator.observations import LegalAction, Observation, Refusal
 from spectator.policies.policy import Action
 from spectator.text import clean_text
@@ -200,15 +201,16 @@ class ColliderEnvironment:
     Arguments: ``scenario``, ``difficulty``, ``reward``.
     References: docs/reports/collider-physics.md and docs/reports/collider-skill.md.
     Version History: 1.0 first; 1.1 psi(2S) among the real dimuons, on a fifth of their seeds;
-        1.2 nothing before unblinding depends on events in the search window.
+        1.2 nothing before unblinding depends on events in the search window;
+        1.3 actions and arguments that are certain to be rejected are not offered.
     """
 
     def __init__(self) -> None:
         self._episode_id, self._seed, self._step = "", 0, 0
         self._options: dict[str, Any] = {}
         self._lab: Laboratory | None = None
-        self._schemas: dict[str, LegalAction] = {}
-        self._legal: dict[tuple[str, ...], tuple[LegalAction, ...]] = {}
+        self._schemas: dict[str, dict[str, Any]] = {}
+        self._legal: dict[str, tuple[LegalAction, ...]] = {}
         self._history: list[dict[str, Any]] = []
         self._score = self._paid = self._reward = 0.0
         self._stages: set[str] = set()
@@ -222,9 +224,7 @@ class ColliderEnvironment:
         task, nature = draw(self._options["scenario"], self._options["difficulty"], seed)
         self._lab = Laboratory(task, nature, seed)
         self._legal = {}
-        self._schemas = {
-            tool: LegalAction(tool=tool, arguments=schema) for tool, schema in schemas(task).items()
-        }
+        self._schemas = schemas(task.public)
         self._lab.add_fact(
             "campaign_opened",
             **{name: task.public[name] for name in (
@@ -403,10 +403,14 @@ class ColliderEnvironment:
         )
 
     def _offered(self, lab: Laboratory) -> tuple[LegalAction, ...]:
-        names = tuple(legal_tools(lab))
-        if names not in self._legal:
-            self._legal[names] = tuple(self._schemas[name] for name in names)
-        return self._legal[names]
+        found = offers(lab)
+        kept = encode_json(found)
+        if kept not in self._legal:
+            self._legal[kept] = tuple(
+                LegalAction(tool=tool, arguments=narrowed(self._schemas[tool], rules))
+                for tool, rules in found.items()
+            )
+        return self._legal[kept]
 
 
 def _price(lab: Laboratory, tool: str, given: Any) -> tuple[float, float]:
@@ -417,33 +421,3 @@ def _price(lab: Laboratory, tool: str, given: Any) -> tuple[float, float]:
     if tool == "configure_beam":
         return musd, days + machine.switching_days(lab, given.sqrt_s_tev)
     return musd, days
-
-
-def legal_tools(lab: Laboratory) -> list[str]:
-    """Return the actions whose prerequisites hold; arguments are checked on use."""
-    selection, runs = lab.selection, bool(lab.runs)
-    chosen, open_ = bool(selection.channels), not selection.frozen
-    seen = selection.seen
-    analyses = selection.channels.values()
-    fitted = any(analysis.findings.get("fits") for analysis in analyses)
-    estimated = any(analysis.findings.get("significances") for analysis in analyses)
-    allowed: dict[str, bool] = {
-        "configure_beam": True,
-        "set_trigger": True,
-        "allocate_luminosity": lab.beam is not None,
-        "collect_collisions": lab.planned is not None and bool(lab.thresholds_gev),
-        "calibrate_detector": runs and bool(lab.task.candles),
-        "select_channel": True,
-        "optimise_selection": runs and chosen and open_,
-        "build_invariant_mass": runs and chosen and open_,
-        "subtract_background": runs and chosen and open_,
-        "freeze_selection": chosen and open_,
-        "unblind": selection.frozen and runs,
-        "submit_discovery_claim": fitted and estimated,
-        "combine_channels": len(seen) > 1,
-        "request_theory_review": True,
-        "conclude_null": True,
-    }
-    return [
-        tool for tool in TOOLS if allowed.get(tool, bool(seen)) and COSTS[tool][0] <= lab.left.budget_musd
-    ]

@@ -290,14 +290,22 @@ class RandomPhysicist(ScriptedPolicy):
         }
         required = schema.get("required", [])
         return {
-            name: special[name] if name in special else self._any(schema["properties"][name])
-            for name in required
+            name: _within(special[name], rule) if name in special else self._any(rule)
+            for name, rule in schema.get("properties", {}).items()
+            if name in required
         }
 
     def _any(self, rule: Mapping[str, Any]) -> Any:
         if "enum" in rule:
             return self._random.choice(rule["enum"])
         return rule.get("default", 0.5)
+
+
+def _within(value: Any, rule: Mapping[str, Any]) -> Any:
+    """Return a number, moved to the nearest that its rule allows."""
+    if not isinstance(value, float):
+        return value
+    return min(max(value, rule.get("minimum", value)), rule.get("maximum", value))
 
 
 WINDOW_SIGMA: Final = 7.0

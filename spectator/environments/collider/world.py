@@ -13,7 +13,7 @@ from spectator.environments.collider.actions import (
     ColliderObservation,
     ColliderOptions,
     ColliderState,
-    schemas_for,
+    schemas,
     schemas_of_all,
 )
 from spectator.environments.collider.commentary import comment, spoken
@@ -53,12 +53,7 @@ TOOLS: Final[Sequence[LegalAction]] = [
 
 def actions(observation: Observation) -> Sequence[LegalAction]:
     """Return every action of this campaign."""
-    task = observation.content["task"]
-    given = schemas_for(
-        [channel["name"] for channel in task["channels"]],
-        [candle["name"] for candle in task["candles"]],
-        [beam["sqrt_s_tev"] for beam in task["beams"]],
-    )
+    given = schemas(observation.content["task"])
     return [LegalAction(tool=tool, arguments=schema) for tool, schema in given.items()]
 
 
@@ -88,7 +83,7 @@ def _release(package: str) -> str:
     return ".".join(version(package).split(".")[:2])
 
 
-VERSION: Final = f"1.2+numpy{_release('numpy')}.scipy{_release('scipy')}"
+VERSION: Final = f"1.3+numpy{_release('numpy')}.scipy{_release('scipy')}"
 """Version of the rules and of the libraries a replay depends on: numpy's random streams, scipy's
 functions."""
 

@@ -146,7 +146,7 @@ def estimate_significance(lab: Laboratory, given: actions.AtMass) -> dict[str, A
     analysis, counts, mass = with_events_at(lab, given)
     if f"z:{mass:g}" in analysis.findings:
         raise HardRule("redundant", f"The significance at {mass:g} GeV is known.")
-    known = _systematics(analysis, mass)
+    known = known_systematics(analysis, mass)
     spurious = None if known is None else known["spurious"]
     found = profile_significance(
         edges_of(lab, given.channel), counts, mass, resolution_at(analysis, mass),
@@ -250,7 +250,7 @@ def request_systematics(lab: Laboratory, given: actions.AtMass) -> dict[str, Any
     Significances that were estimated near that mass no longer count: they did not allow for it.
     """
     analysis, counts, mass = with_events_at(lab, given)
-    known = _systematics(analysis, mass, within=1.0)
+    known = known_systematics(analysis, mass, within=1.0)
     if known:
         raise HardRule("redundant", f"The systematics at {known['mass_gev']:g} GeV are known.")
     found = spurious_signal(
@@ -285,7 +285,7 @@ def _near(analysis: ChannelAnalysis, one_gev: float, other_gev: float, within: f
     return abs(one_gev - other_gev) <= within * resolution_at(analysis, other_gev)
 
 
-def _systematics(
+def known_systematics(
     analysis: ChannelAnalysis, mass_gev: float, within: float = NEAR_SIGMA
 ) -> dict[str, Any] | None:
     """Return the newest systematics near a mass."""
@@ -383,7 +383,7 @@ def _note_broken_rules(lab: Laboratory, given: actions.SubmitClaim, measured: di
     if given.mass_error_gev < 0.8 * least:
         lab.note("uncertainty_understated", f"The fit's statistical error is {least:g} GeV.")
     raw = given.mass_gev * lab.scale_of(given.channel).scale
-    if _systematics(analysis, raw) is None and _systematics(analysis, given.mass_gev) is None:
+    if known_systematics(analysis, raw) is None and known_systematics(analysis, given.mass_gev) is None:
         lab.note("claim_without_systematics", "request_systematics was not asked for at this mass.")
     checks = [
         check

@@ -61,7 +61,7 @@ def set_trigger(lab: Laboratory, given: actions.SetTrigger) -> dict[str, Any]:
             raise HardRule(
                 "channel_mismatch", f"No channel {name[:40]!r}; on offer: {', '.join(lab.task.channels)}."
             )
-        lowest, highest = offer.trigger_gev / 20.0, offer.fit_window_gev[1]
+        lowest, highest = actions.lowest_threshold(offer.trigger_gev), six(offer.fit_window_gev[1])
         if not lowest <= threshold <= highest:
             raise HardRule(
                 "invalid_parameters",
@@ -153,7 +153,7 @@ def calibrate_detector(lab: Laboratory, given: actions.CalibrateDetector) -> dic
     counts = sum(
         (run.candles[candle.name] for run in lab.runs), start=np.zeros_like(lab.runs[0].candles[candle.name])
     )
-    if counts.sum() < 30:
+    if counts.sum() < actions.CANDLE_EVENTS:
         raise HardRule(
             "missing_prerequisite", f"Only {int(counts.sum())} events of {candle.name}: record more."
         )

@@ -195,7 +195,7 @@ def subtract_background(lab: Laboratory, given: actions.SubtractBackground) -> d
     if analysis.findings.get("background") == key:
         raise HardRule("redundant", "It is fitted already.")
     edges, counts = offer.edges_gev, lab.tuning(analysis)
-    if counts.sum() < 10:
+    if counts.sum() < actions.TUNING_EVENTS:
         raise HardRule(
             "missing_prerequisite", "Fewer than ten tuning events: record more, or loosen the cut."
         )

@@ -26,6 +26,9 @@ Subset = Literal["local", "openai", "anthropic", "gemini"]
 REJECTED_STATUSES: Final = frozenset({400, 422})
 """Statuses of endpoints that do not accept a constraint."""
 
+FAILED_STATUS: Final = 500
+"""Status of a failure, and of vLLM and llama-cpp-python for a schema that they cannot read."""
+
 _STRONGEST: Final[Mapping[str, Constraint]] = {"tools": "tools", "json": "json_schema", "xml": "none"}
 
 REASON_CHARACTERS: Final = 200

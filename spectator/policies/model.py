@@ -22,7 +22,13 @@ from spectator.errors import (
     PolicyError,
 )
 from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, Usage
-from spectator.llm.constraint import REJECTED_STATUSES, Constraint, answer_schema, weaker
+from spectator.llm.constraint import (
+    FAILED_STATUS,
+    REJECTED_STATUSES,
+    Constraint,
+    answer_schema,
+    weaker,
+)
 from spectator.llm.exchanges import answered, call_answered, call_failed, failed
 from spectator.llm.schema import UnsupportedSchema
 from spectator.llm.tool_calls import CallRejected, ParsedCall, WrittenCall, check_call, written_form
@@ -424,7 +430,7 @@ class ModelPolicy:
             try:
                 answer = await self._complete_once(asking, request)
             except EndpointError as error:
-                if constraint == "none" or not _rejects_constraint(error):
+                if constraint == "none" or not self._rejects_constraint(error):
                     raise
                 if self._settings.constraint != "auto":
                     rule = f"with constraint = {constraint}; set constraint to auto or none"
@@ -439,6 +445,16 @@ class ModelPolicy:
             else:
                 self._constraint = constraint
                 return answer
+
+    def _rejects_constraint(self, error: EndpointError) -> bool:
+        """Whether the endpoint may have rejected the form of asking, as opposed to the prompt's length.
+
+        Some servers answer a schema that they cannot read with :data:`FAILED_STATUS`, which otherwise
+        means a failure; so it counts in the first decision only.
+        """
+        if error.status == FAILED_STATUS:
+            return self._settings.constraint == "auto" and self._decisions == 1
+        return error.status in REJECTED_STATUSES and not isinstance(error, EndpointOverflow)
 
     def _ignored(self, asking: DecisionInProgress, error: CallRejected) -> str:
         """Return a remark if the endpoint answered against the constraint that it had accepted."""
@@ -626,8 +642,3 @@ class ModelPolicy:
             fallback_reason=reason,
             failure_class=own.failure_class or failure_class,
         )
-
-
-def _rejects_constraint(error: EndpointError) -> bool:
-    """Whether the endpoint may have rejected the form of asking, as opposed to the prompt's length."""
-    return error.status in REJECTED_STATUSES and not isinstance(error, EndpointOverflow)

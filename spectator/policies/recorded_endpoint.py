@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 
 from spectator.errors import EndpointRefused, EndpointResting
 from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
-from spectator.llm.constraint import REJECTED_STATUSES
+from spectator.llm.constraint import FAILED_STATUS, REJECTED_STATUSES
 from spectator.llm.exchanges import answer_of, fingerprint
 from spectator.llm.tool_calls import CallRejected
 from spectator.observations import Observation
@@ -80,7 +80,8 @@ class RecordedEndpoint:
         if exchange["reply"] is not None:
             return answer_of(exchange["reply"])
         self._differs |= exchange["failure"] is None
-        if (status := (exchange["failure"] or {}).get("status")) in REJECTED_STATUSES:
+        status = (exchange["failure"] or {}).get("status")
+        if status in REJECTED_STATUSES or (status == FAILED_STATUS and self._due):
             raise EndpointRefused(AS_RECORDED, status=status)  # a constrained request is sent again
         raise EndpointResting(AS_RECORDED)
 

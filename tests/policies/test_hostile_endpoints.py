@@ -67,6 +67,9 @@ REFUSALS: dict[str, tuple[int, Any]] = {
         {"error": {"code": 400, "message": "failed to parse grammar", "type": "invalid_request_error"}},
     ),
     "SGLang": (400, {"object": "error", "message": "Failed to compile json_schema grammar", "code": 400}),
+    "vLLM 0.20": (
+        500, {"error": {"message": "", "type": "InternalServerError", "param": None, "code": 500}},
+    ),
     "TGI": (422, {"error": "Input validation error: grammar is not supported", "error_type": "validation"}),
 }  # fmt: skip
 
@@ -88,10 +91,27 @@ def test_a_schema_or_grammar_that_is_refused_gives_way_and_costs_no_decision(
 
     made = play(handle, constraint="auto", stream=stream)
     assert [one["source"] for one in made] == ["model"] * TURNS
-    assert forms == ["json_schema"] + ["json_object"] * TURNS
+    tried = 1 if status < 500 else 2  # a failure of the endpoint may pass
+    assert forms == ["json_schema"] * tried + ["json_object"] * TURNS
     forms.clear()
     [first, *_] = play(handle, constraint="json_schema", stream=stream)
-    assert first["failure_class"] == "model_rejected" and "constraint" in first["fallback_reason"]
+    assert first["failure_class"] == ("model_rejected" if status < 500 else "model_infra")
+    assert ("constraint" in first["fallback_reason"]) == (status < 500)
+
+
+def test_a_failure_after_the_first_decision_does_not_weaken_the_constraint() -> None:
+    forms: list[str] = []
+
+    async def handle(request: web.Request) -> web.StreamResponse:
+        asked = await request.json()
+        forms.append(asked["response_format"]["type"])
+        if len(forms) in (2, 3):
+            return web.json_response({"error": {"message": ""}}, status=500)
+        return web.json_response(whole_answer(counter(asked), asked))
+
+    made = play(handle, constraint="auto", stream=False)
+    assert [one["source"] for one in made] == ["model", "fallback", "model"]
+    assert set(forms) == {"json_schema"}
 
 
 def test_a_model_that_ignores_its_constraint_is_asked_again_and_named() -> None:

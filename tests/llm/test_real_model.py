@@ -215,15 +215,28 @@ def test_a_model_under_constraints_decides_itself_in_every_world(
     assert asked >= 2 and decided / asked >= 0.95
 
 
+def _no_network(*_: Any) -> None:
+    raise AssertionError("a bundle is verified without any endpoint")
+
+
 def test_an_evaluation_is_published_and_verified_elsewhere_without_the_model(
     captains: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code, output, errors = run(
-        "evaluate", "counting", "--captains", "llm:bound,heuristic", "--matches", "2", "--option", "turns=2",
+        "evaluate", "cricket", "--captains", "llm:bound,heuristic", "--matches", "2",
+        "--option", "max_overs=1", "--option", "decisions=over",
         "--jobs", "1", "--out", tmp_path / "played", "--publish", tmp_path / "bundle",
     )  # fmt: skip
     assert code == 0, errors
+    [asked] = [
+        one["asked"]
+        for one in json.loads((tmp_path / "bundle" / "manifest.json").read_text())["results"]["captains"]
+        if one["name"] == "llm:bound"
+    ]
+    assert asked["replies"]["models"] == {MODEL: asked["replies"]["requests"]}
+    assert sum(asked["fallbacks"].values()) <= 0.05 * asked["decisions"]
     monkeypatch.delenv("SPECTATOR_CAPTAINS_FILE")
+    monkeypatch.setattr("socket.socket.connect", _no_network)
     captains.unlink()
     (tmp_path / "elsewhere").mkdir()
     shutil.move(tmp_path / "bundle", tmp_path / "elsewhere" / "bundle")

@@ -78,7 +78,7 @@ def test_what_a_small_model_can_choose_is_carried_out(scenario: str) -> None:
             assert refused is None or (call["tool"], refused.rule) in COMBINED, (seed, call, refused)
             seen.add(action["tool"])
         ended += environment.state["result"] != "ended without a conclusion"
-    assert ended and len(seen) > 14
+    assert ended and len(seen) > 10
 
 
 ENDS = ("freeze_selection", "conclude_null", "submit_discovery_claim")

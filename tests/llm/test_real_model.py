@@ -219,9 +219,11 @@ def _no_network(*_: Any) -> None:
     raise AssertionError("a bundle is verified without any endpoint")
 
 
+@pytest.mark.timeout(300)
 def test_an_evaluation_is_published_and_verified_elsewhere_without_the_model(
     captains: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("SPECTATOR_MODEL_EPISODE_TOKENS", "2000")  # the fallback plays the rest of a match
     code, output, errors = run(
         "evaluate", "cricket", "--captains", "llm:bound,heuristic", "--matches", "2",
         "--option", "max_overs=1", "--option", "decisions=over",
@@ -234,7 +236,7 @@ def test_an_evaluation_is_published_and_verified_elsewhere_without_the_model(
         if one["name"] == "llm:bound"
     ]
     assert asked["replies"]["models"] == {MODEL: asked["replies"]["requests"]}
-    assert sum(asked["fallbacks"].values()) <= 0.05 * asked["decisions"]
+    assert asked["replies"]["requests"] >= 2 and asked["fallbacks"].keys() <= {"spent"}
     monkeypatch.delenv("SPECTATOR_CAPTAINS_FILE")
     monkeypatch.setattr("socket.socket.connect", _no_network)
     captains.unlink()

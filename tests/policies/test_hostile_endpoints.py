@@ -46,7 +46,7 @@ def play(handle: Handle, **table: Any) -> list[dict[str, Any]]:
 
     played = asyncio.run(run())
     assert played.end["reason"] == "finished"
-    return [one.event.data for one in played.events if one.event.type == "decision.made"]
+    return [dict(one.event.data) for one in played.events if one.event.type == "decision.made"]
 
 
 REFUSALS: dict[str, tuple[int, Any]] = {

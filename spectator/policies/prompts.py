@@ -456,7 +456,7 @@ class ActionCatalogue:
         changed = [
             f"{name} is one of {' | '.join(map(str, rule['enum']))}"
             if "enum" in rule
-            else f"{name} {encode_json({key: part for key, part in rule.items() if key != 'description'})}"
+            else f"{name} {encode_json(_changed_rule(before.get(name, {}), rule))}"
             for name, rule in after.items()
             if before.get(name) != rule
         ]
@@ -465,6 +465,16 @@ class ActionCatalogue:
         if list(known.get("required", ())) != list(required):
             changed.append(f"required: {', '.join(required) or 'nothing'}")
         return "; ".join(changed) or None
+
+
+def _changed_rule(before: Mapping[str, Any], after: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parts of an argument's rule that differ, or the whole rule if any was removed."""
+    whole = any(key not in after for key in before if key not in ("default", "description"))
+    return {
+        key: part
+        for key, part in after.items()
+        if key != "description" and (whole or before.get(key) != part)
+    }
 
 
 @dataclass(frozen=True, slots=True)

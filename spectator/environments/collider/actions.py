@@ -251,10 +251,17 @@ def schemas(task: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
             "additionalProperties": False,
         },
     }
+    low, high = task["search_window_gev"]
+    choices["mass_gev"] = {"minimum": low, "maximum": high}
+    edge = {"type": "number", "minimum": low, "maximum": high}
+    window = {"type": "array", "items": edge, "minItems": 2, "maxItems": 2}
+    choices["window_gev"] = {"anyOf": [window, {"type": "null"}]}
     made = schemas_of_all()
     for schema in made.values():
         for name, rule in schema.setdefault("properties", {}).items():
             rule |= choices.get(name, {})
+    made["request_theory_review"]["properties"]["mass_gev"] |= {"minimum": low / 2, "maximum": 2 * high}
+    made["submit_discovery_claim"]["properties"]["mass_gev"] |= {"minimum": low / 2, "maximum": 2 * high}
     return made
 
 
@@ -264,10 +271,10 @@ def lowest_threshold(trigger_gev: float) -> float:
 
 
 def _threshold(channel: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the rule of a channel's threshold, with three usual ones as examples."""
+    """Return the rule of a channel's threshold, with two usual ones as examples."""
     low, high = lowest_threshold(channel["trigger_threshold_gev"]), channel["fit_window_gev"][1]
     usual = (channel["fit_window_gev"][0] / 2.8, channel["trigger_threshold_gev"])
-    found = [float(f"{value:.4g}") for value in (*usual, 1.5 * usual[0])]
+    found = list(dict.fromkeys(float(f"{value:.3g}") for value in (*usual, 1.3 * usual[0])))[:2]
     return {
         "type": "number",
         "minimum": low,

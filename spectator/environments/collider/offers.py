@@ -30,10 +30,10 @@ from spectator.environments.collider.task import HardRule
 Rules = dict[str, dict[str, Any]]
 """Rules of an action's arguments, by name, that are narrower than in its schema."""
 
-SHARES: Final = (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+SHARES: Final = (0.2, 0.5, 1.0)
 """Shares of the affordable luminosity that small models may choose."""
 
-GRIDS: Final = (10, 20, 40)
+GRIDS: Final = (4, 20, 40)
 """Parts into which a window is divided to find masses that are not measured yet."""
 
 
@@ -69,9 +69,7 @@ def _machine(lab: Laboratory) -> dict[str, Rules]:
     task, found = lab.task, dict[str, Rules]()
     low, high = task.window_gev
     middle = _short(math.sqrt(low * high))
-    found["request_theory_review"] = {
-        "mass_gev": {"minimum": low / 2, "maximum": 2 * high, "examples": [middle]}
-    }
+    found["request_theory_review"] = {"mass_gev": {"examples": [middle]}}
     found["set_trigger"] = _other_menu(lab)
     if beams := [
         beam.sqrt_s_tev
@@ -152,13 +150,7 @@ def _preparation(lab: Laboratory) -> dict[str, Rules]:
     recorded = [name for name in analyses if any(name in run.data for run in lab.runs)]
     if not recorded:
         return found
-    low, high = lab.task.window_gev
-    each = {"type": "number", "minimum": low, "maximum": high}
-    window = {"type": "array", "items": each, "minItems": 2, "maxItems": 2}
-    found["build_invariant_mass"] = {
-        "channel": _one_of(recorded),
-        "window_gev": {"anyOf": [window, {"type": "null"}]},
-    }
+    found["build_invariant_mass"] = {"channel": _one_of(recorded)}
     if not lab.task.real_data:
         present = {analyses[name].findings.get("cut") for name in recorded}
         cuts = [cut / SCORE_BINS for cut in range(SCORE_BINS) if (cut, len(lab.runs)) not in present]
@@ -183,6 +175,9 @@ def _other_functions(lab: Laboratory, analysis: ChannelAnalysis) -> list[str]:
         if known != (function, analysis.cut, analysis.window_gev, len(lab.runs))
     ]
 
+
+MASSES: Final = 3
+"""Most masses among which small models choose."""
 
 Known = Callable[[ChannelAnalysis, float], object]
 """Whether something is measured at a mass already."""
@@ -274,7 +269,7 @@ def _masses(lab: Laboratory, analyses: Mapping[str, ChannelAnalysis], known: Kno
             )
         ]
         if fresh:
-            return {"mass_gev": {**rule, "examples": fresh}}
+            return {"mass_gev": {**rule, "examples": fresh[:MASSES]}}
     return {"mass_gev": rule}
 
 

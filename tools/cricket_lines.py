@@ -78,7 +78,7 @@ class Book:
         self.over_runs = self.over_wickets = self.over_deliveries = self.over_dear = 0
         self.stand, self.ended_stand = [0, 0], [0, 0]
         self.bat: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
-        self.bowl: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])
+        self.bowl: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0, 0])
         self.hunt: dict[str, int] = defaultdict(int)
         self.hunt_before = self.dots_before = self.waited_before = self.row_before = 0
         self.marks: list[str] = []
@@ -99,6 +99,7 @@ class Book:
                 self.marks = []
             case "over_completed":
                 self.over_bowled += 1
+                self.bowl[data["bowler"]["name"]][3] += not self.over_dear
             case "forecast" if data["futures"]:
                 self.chances.append(data["home"])
             case "ball_bowled":
@@ -116,7 +117,12 @@ class Book:
             self.bat[one["name"]] = [one["runs"], one["balls"], one["fours"], one["sixes"]]
         for one in card["bowling"].values():
             whole, _, part = one["overs"].partition(".")
-            self.bowl[one["name"]] = [one["runs"], one["wickets"], 6 * int(whole) + int(part or 0)]
+            self.bowl[one["name"]] = [
+                one["runs"],
+                one["wickets"],
+                6 * int(whole) + int(part or 0),
+                one["maidens"],
+            ]
 
     def _ball(self, ball: Data) -> None:
         runs = ball["bat"] + ball["wides"] + ball["noball"] + ball["byes"] + ball["legbyes"] + ball["penalty"]
@@ -209,16 +215,23 @@ def _read_claims(book: Book, text: str) -> Iterator[str]:
     known = set()
     if book.kind == "ball_bowled":
         ball = book.data
-        known = {
-            ball["bat"],
-            ball["runs"],
-            ball["byes"],
-            ball["legbyes"],
-            ball["runs"] - bool(ball["wides"] or ball["noball"]),
-        }
+        known = _runs_of(ball)
     for number in loose:
         if number not in known:
             yield f"nothing explains {number}"
+
+
+def _runs_of(ball: Data) -> set[int]:
+    """Return the figures that a line may give for the runs of a ball."""
+    extra = bool(ball["wides"] or ball["noball"])
+    found = {ball["runs"]} | (
+        {ball["bat"]} if not ball["wides"] and not ball["byes"] + ball["legbyes"] else set()
+    )
+    return (
+        found
+        | {ball["byes"] + ball["legbyes"] or ball["runs"]}
+        | ({ball["runs"] - extra} if ball["dismissal"] else set())
+    )
 
 
 def _bowler(book: Book) -> list[int]:
@@ -312,10 +325,11 @@ def _team_total(book: Book, value: str) -> str:
     return "" if 0 <= book.runs - int(value) < 8 and int(value) % 50 == 0 else f"the total is {book.runs}"
 
 
-def _card(book: Book, runs: str, balls: str) -> str:
+def _card(book: Book, runs: str, balls: str, fours: str | None = None, sixes: str | None = None) -> str:
     if book.kind == "wicket_fell":
-        line = book.bat[book.data["player"]["name"]]
-        return _is((int(runs), int(balls)), (line[0], line[1]))
+        return _is(
+            [int(runs), int(balls), int(fours or 0), int(sixes or 0)], book.bat[book.data["player"]["name"]]
+        )
     best = max(line[0] for line in book.bat.values())
     return _is(int(runs), best) or (
         "" if any(line[:2] == [int(runs), int(balls)] for line in book.bat.values()) else "nobody"
@@ -349,14 +363,12 @@ def _hand(book: Book, wickets: str) -> str:
 _CLAIMS: Final[tuple[tuple[str, Any], ...]] = (
     (
         r"\b(\d+)-(\d+)-(\d+)-(\d+)\b",
-        lambda b, o, m, r, w: _is(
-            (int(o), int(r), int(w)), (_bowler(b)[2] // 6, _bowler(b)[0], _bowler(b)[1])
-        ),
+        lambda b, o, m, r, w: _is([int(r), int(w), 6 * int(o), int(m)], _bowler(b)),
     ),
     (r"\b(\d+|[Nn]one) for (\d+) from (\d+(?:\.\d)?)(?: overs?)?", _figures),
     (r"took (\d+) for (\d+)", _took),
     (r"top-scored with (\d+) off (\d+)", _card),
-    (r"\b(\d+) \((\d+)b(?: \d+x4)?(?: \d+x6)?\)", _card),
+    (r"\b(\d+) \((\d+)b(?: (\d+)x4)?(?: (\d+)x6)?\)", _card),
     (rf"{N} down for {N}", lambda b, w, r: _score(b, r, w)),
     (rf"{N} needed from (\d+|the last ball)(?: balls?)?", _equation),
     (rf"{N} (?:still )?to get from {N} balls?", _equation),
@@ -398,7 +410,7 @@ _CLAIMS: Final[tuple[tuple[str, Any], ...]] = (
     (rf"(?:for|waited) {N} balls", lambda b, n: _is(int(n), b.waited_before)),
     (rf"stand of {N}|partnership was worth {N}", lambda b, n, m: _is(int(n or m), b.ended_stand[0])),
     (rf"{N} sixes", lambda b, n: _is(int(n), b.bat[b.data["striker"]][3])),
-    (rf"has {N} of them", lambda b, n: _is(int(n), _bowler(b)[1])),
+    (rf"has {N} now", lambda b, n: _is(int(n), _bowler(b)[1])),
     (rf"{N} metres", lambda b, n: "" if int(n) <= 63 else "not short"),
     (rf"{N} wickets? in hand", _hand),
     (rf"will take {N} runs? an over all day", _taken),
@@ -454,12 +466,8 @@ _CLAIMS: Final[tuple[tuple[str, Any], ...]] = (
     ),
     (r"in all", lambda b: ""),
     (
-        rf"{N} runs?(?: (?:off|and|in|from)|[.,:]|$)",
-        lambda b, n: (
-            _is(int(n), b.over_runs)
-            if b.kind == "over_completed"
-            else _is(int(n), b.data.get("bat"), b.data.get("runs"), b.data.get("runs", 0) - 1)
-        ),
+        rf"{N} runs?(?: (?:off|and|in|from|to)|[.,:]|$)",
+        lambda b, n: _is(int(n), *(_runs_of(b.data) if b.kind == "ball_bowled" else {b.over_runs})),
     ),
     (rf"{N} (?:runs )?(?:off it|is a dear)", lambda b, n: _is(int(n), b.over_runs)),
     (rf"{N} wickets?", lambda b, n: _is(int(n), b.over_wickets)),
@@ -476,7 +484,7 @@ _ROLES: Final[tuple[tuple[str, str], ...]] = (
     (r"(?:hat-trick for|A \w+ wicket for|is a \w+ for|wickets in \d balls for) (NAME)", "bowler"),
     (
         r"(NAME) (?:is on a hat-trick|answers back|has the last word|went for the wicket"
-        r"|will bowl for|has \d of them|oversteps|strays|concedes|beats the (?:bat|swing)"
+        r"|will bowl for|has \d now|oversteps|strays|concedes|beats the (?:bat|swing)"
         r"|gives nothing|wins that|knocks over|gets through|goes for four|is hit for six)",
         "bowler",
     ),
@@ -571,7 +579,7 @@ _RESULTS: Final[tuple[tuple[str, tuple[int, ...]], ...]] = (
 def _read_result(ball: Data, text: str) -> Iterator[str]:
     """Check the result called against the ball."""
     if ball["dismissal"]:
-        if not re.search(r"\bOUT\b|\b[Oo]ut\b", text):
+        if not re.search(r"\bOUT\b|\bOut[!.]|\bis out\b|and out!|^Out", text):
             yield "a wicket without a word"
         return
     if re.search(r"\bOUT\b", text):
@@ -586,7 +594,7 @@ def _read_result(ball: Data, text: str) -> Iterator[str]:
 _EDGY: Final = r"\bedged|the (?:inside )?edge\b"
 _LENGTHS: Final[tuple[tuple[str, tuple[str, ...]], ...]] = (
     (r"full toss,|on the full", ("full toss",)),
-    (r"yorker[,.]|blockhole|very full|right up to the bat|wide yorker", ("yorker",)),
+    (r"yorker(?: and|[,.])|blockhole|very full|right up to the bat|wide yorker", ("yorker",)),
     (r"(?<!very )(?<!on the )\bfull(?: and|, (?!toss))|pitched up|tossed up", ("full",)),
     (r"good length,|(?<!back of )(?<!short of )\ba length, ", ("good",)),
     (
@@ -662,6 +670,8 @@ def _read_strokes(ball: Data, text: str) -> Iterator[str]:
     call = text.partition(": ")[2] if re.match(r"(?:Free hit\. )?[^:]* to [^:]*: ", text) else text
     if ball["dismissal"]:
         return
+    if ball["wides"] and re.search(r"on the pads|on leg stump|down leg", call) and ball["line"] != "leg":
+        yield "the wide was not down leg"
     asked = re.search(r"(?:The plan was|They asked for|Meant to be) (.*?)[;,]", call)
     if (
         asked

@@ -76,7 +76,7 @@ def grade(need: int | None, left: int, wickets: int, super_over: bool = False) -
         return "long" if rate > 6.0 else "behind"
     if rate >= 13.0 or chance <= 0.3:
         return "behind"
-    if chance >= 0.9 and rate <= 9.0:
+    if (chance >= 0.9 and rate <= 9.0) or (rate <= 6.0 and wickets <= 5 and left <= 36):
         return "easy"
     return "ahead" if chance >= 0.7 and rate <= 10.5 else "level"
 

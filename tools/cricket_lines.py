@@ -349,6 +349,12 @@ def _lost_over(book: Book, wickets: str) -> str:
     return _is(int(wickets), book.over_wickets)
 
 
+def _at_crease(book: Book, *given: str | None) -> str:
+    said = [int(one) for one in given if one]
+    at = [book.bat[name][:2] for name in (book.data["striker"], book.data["non_striker"]) if name]
+    return _is(said, *at)
+
+
 def _won(book: Book, margin: str, what: str) -> str:
     if "super over" in what or book.super_over:
         return ""
@@ -370,6 +376,7 @@ _CLAIMS: Final[tuple[tuple[str, Any], ...]] = (
     (r"top-scored with (\d+) off (\d+)", _card),
     (r"\b(\d+) \((\d+)b(?: (\d+)x4)?(?: (\d+)x6)?\)", _card),
     (rf"{N} down for {N}", lambda b, w, r: _score(b, r, w)),
+    (rf"{N} from {N} balls? and looks set|{N} not out, from {N} balls?|now: {N} from {N} balls?", _at_crease),
     (rf"{N} needed from (\d+|the last ball)(?: balls?)?", _equation),
     (rf"{N} (?:still )?to get from {N} balls?", _equation),
     (rf"still {N} to get from {N} balls?", _equation),
@@ -546,7 +553,17 @@ def _read_names(book: Book, text: str) -> Iterator[str]:
                     yield f"{found[1]} is not the {part}"
         return
     if book.kind == "over_completed":
-        allowed = {surname(data["bowler"]["name"])}
+        allowed = {
+            surname(one) for one in (data["bowler"]["name"], data["striker"], data["non_striker"]) if one
+        }
+        found = re.search(r"(\S+) (?:has \d+ from|is \d+ not out)|about (\S+) now", text)
+        if found and (found[1] or found[2]) == surname(data["bowler"]["name"]):
+            yield "the bowler is not batting"
+        found = re.search(
+            r"(\S+?)(?:'s figures| has (?:now conceded|(?:none|[a-z]+) for)| gives them| is hard)", text
+        )
+        if found and found[1] in known - {surname(data["bowler"]["name"])}:
+            yield "the batter is not bowling"
     elif book.kind in ("batter_selected", "wicket_fell"):
         allowed = {
             surname(data["player"]["name"]),
@@ -711,7 +728,7 @@ _JUDGEMENTS: Final[tuple[tuple[str, Any], ...]] = (
         lambda b: b.need is not None and 6 * b.left < b.need <= 6 * b.left + 6,
     ),
     (
-        r"in their hands|nearly there|plenty in hand|should not matter|costs .* little",
+        r"in their hands|well placed|plenty in hand|should not matter|costs .* little",
         lambda b: b.need is not None and 0 < b.need and b.strain() <= 0.95,
     ),
     (r"ahead of it|on course|wins it, with", lambda b: b.need is not None and b.strain() <= 1.12),
@@ -771,7 +788,7 @@ def _read_judgements(book: Book, text: str) -> Iterator[str]:
         if re.search(pattern, text) and not holds(book):
             yield f"{pattern!r} does not hold"
     for nth, what in re.findall(r"\b([a-z]+) (six\b|wicket for|for [A-Z])", text):
-        if nth in _ORDINAL:
+        if nth in _ORDINAL and book.kind == "ball_bowled":
             line = book.bat[book.data["striker"]][3] if what == "six" else _bowler(book)[1]
             if line != _ORDINAL[nth]:
                 yield f"not the {nth}"

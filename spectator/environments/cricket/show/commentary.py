@@ -109,7 +109,7 @@ def answer(data: Data, state: Data) -> str:
     for key, options in table("answers").items():
         if key not in found or (key in STATES and chosen.number(key) % 2):
             continue
-        last = key in ("over", "wicket")
+        last = key in ("figures", "wicket")
         phrase = chosen.pick(key, options) if last else chosen.offer(key, options)
         if phrase is not None:
             said = phrase.format_map(_slots(data, state, found[key]))
@@ -129,7 +129,7 @@ def _slots(data: Data, state: Data, n: Any) -> dict[str, object]:
     line = {"name": "", "runs": 0, "balls": 0}
     if data.get("out"):
         line = data["striker_line"] if data["out"] == data["striker"] else data["non_striker_line"]
-    swing = n if isinstance(n, list) else ["home", 0, 0]
+    first, second, third = n if isinstance(n, list) else ("", 0, 0)
     return {
         "he": he, "him": him, "He": he.capitalize(),
         "batting": world["teams"][world["batting"]]["name"],
@@ -143,12 +143,13 @@ def _slots(data: Data, state: Data, n: Any) -> dict[str, object]:
         "out": surname(line["name"]),
         "score": score_words(score),
         "down": f"{score['wickets']} down for {score['runs']}",
-        "n": number_word(n) if isinstance(n, int) else "",
+        "n": number_word(n) if isinstance(n, int) else second,
+        "batter": surname(first), "faced": plural(third, "ball"),
         "need": need, "left": plural(left, "ball"), "hand": plural(hand, "wicket"),
         "required": f"{6.0 * need / left:.1f}" if need is not None and left else "",
         "current": f"{6.0 * score['runs'] / score['balls']:.1f}" if score["balls"] else "",
         "stand": stand["runs"], "stand_balls": plural(stand["balls"], "ball"),
-        "side": world["teams"][swing[0]]["name"], "was": swing[1], "now": swing[2],
+        "side": world["teams"].get(first, {}).get("name", ""), "was": second, "now": third,
     }  # fmt: skip
 
 

@@ -357,6 +357,9 @@ def _after_over(ledger: Data, world: Data, data: Data) -> Iterator[tuple[str, An
         yield f"over {found}", need
     if world.get("partnership", {}).get("runs", 0) >= STAND:
         yield "over stand", world["partnership"]["runs"]
+    best = max((world.get("batters") or {}).values(), key=lambda line: line["runs"], default=None)
+    if best and best["runs"] >= WELL_SET and found not in ("over", "no-ball"):
+        yield "over set", [best["name"], best["runs"], best["balls"]]
     if found == "level":
         yield "over level", need
     wickets, bowled = data["score"]["wickets"], data["score"]["balls"]
@@ -365,7 +368,7 @@ def _after_over(ledger: Data, world: Data, data: Data) -> Iterator[tuple[str, An
             yield "over trouble", wickets
         if bowled >= 12:
             yield "over rate", data["score"]["runs"]
-    yield "over", 1
+    yield "figures", 1
 
 
 def _over_swing(world: Data, data: Data) -> list[Any]:

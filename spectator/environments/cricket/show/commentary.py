@@ -141,7 +141,7 @@ def _slots(data: Data, state: Data, n: Any) -> dict[str, object]:
         "runs": line["runs"] if data.get("out") else plural(data["runs"], "run"),
         "balls": plural(line["balls"], "ball"),
         "out": surname(line["name"]),
-        "score": score_words(score),
+        "score": score_words(score), "total": score["runs"],
         "down": f"{score['wickets']} down for {score['runs']}",
         "n": number_word(n) if isinstance(n, int) else second,
         "batter": surname(first), "faced": plural(third, "ball"),

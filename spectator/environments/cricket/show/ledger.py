@@ -312,6 +312,8 @@ def _after_wicket(now: Data, data: Data) -> Iterator[tuple[str, Answer]]:
     bowlers, intents = data["dismissal"] != "run out", data["intents"]
     if "hat-trick" in now["facts"]:
         yield "wicket hat-trick", 3
+    if data["score"]["wickets"] >= 10:
+        yield "wicket last", 10
     chase = GRADED.get(now["grade"])
     if chase:
         yield f"wicket {chase}", 1
@@ -322,6 +324,8 @@ def _after_wicket(now: Data, data: Data) -> Iterator[tuple[str, Answer]]:
     line = data["striker_line"] if data["out"] == data["striker"] else data["non_striker_line"]
     if line["runs"] >= WELL_SET:
         yield "wicket set", 1
+    if not line["runs"]:
+        yield "wicket duck", 1
     yield "wicket", 1
 
 

@@ -49,11 +49,13 @@ class PhrasePicker:
 
     Args:
         ledger: The ledger after the event.
+        balls: Valid balls of a full innings; in longer ones than 120 phrases come more often.
         salt: Anything of the innings; determines where each table starts.
     """
 
-    def __init__(self, ledger: Mapping[str, Any], *salt: object) -> None:
+    def __init__(self, ledger: Mapping[str, Any], balls: int, *salt: object) -> None:
         self._counts = ledger.get("counts", {})
+        self._most = max(MOST, MOST * balls // 120)
         self._salt = salt
 
     def number(self, key: str) -> int:
@@ -72,5 +74,5 @@ class PhrasePicker:
         return options[(self.number(key) * steps[seed % len(steps)] + seed) % count]
 
     def offer(self, key: str, options: Phrases, of: str = "") -> str | None:
-        """Do as :meth:`pick`; ``None`` once each of the options was available :data:`MOST` times."""
-        return self.pick(key, options, of) if self.number(key) < MOST * len(options) else None
+        """Do as :meth:`pick`; ``None`` once each of the options was available often enough."""
+        return self.pick(key, options, of) if self.number(key) < self._most * len(options) else None

@@ -192,7 +192,7 @@ DELIVERED = {"length": "short", "line": "outside off"}
 
 def captions(count: int = 40, bat: int = 0, **given: object) -> list[str]:
     """Captions of the same ball, many times."""
-    staged = Staged(overs=50)
+    staged = Staged()
     said = []
     for number in range(count):
         if number % 6 == 0:

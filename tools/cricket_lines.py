@@ -104,8 +104,10 @@ class Book:
                 self.chances.append(data["home"])
             case "ball_bowled":
                 self._ball(data)
-            case "batter_selected" | "bowler_selected":
-                self.players.add((data.get("player") or data.get("bowler"))["name"])
+            case "batter_selected":
+                self.players.add(data["player"]["name"])
+            case "bowler_selected":
+                self.players.add(data["bowler"]["name"])
 
     def _position(self, now: Data, cards: Data) -> None:
         self._innings(now["target"], 6 * self.overs, False)
@@ -235,7 +237,7 @@ def _runs_of(ball: Data) -> set[int]:
 
 
 def _bowler(book: Book) -> list[int]:
-    named = book.data.get("bowler")
+    named = book.data["bowler"]
     return book.bowl[named["name"] if isinstance(named, Mapping) else named]
 
 
@@ -561,13 +563,13 @@ def _read_names(book: Book, text: str) -> Iterator[str]:
         allowed = {
             surname(one) for one in (data["bowler"]["name"], data["striker"], data["non_striker"]) if one
         }
-        found = re.search(r"(\S+) (?:has \d+ from|is \d+ not out)|about (\S+) now", text)
-        if found and (found[1] or found[2]) == surname(data["bowler"]["name"]):
+        batting = re.search(r"(\S+) (?:has \d+ from|is \d+ not out)|about (\S+) now", text)
+        if batting and (batting[1] or batting[2]) == surname(data["bowler"]["name"]):
             yield "the bowler is not batting"
-        found = re.search(
+        bowling = re.search(
             r"(\S+?)(?:'s figures| has (?:now conceded|(?:none|[a-z]+) for)| gives them| is hard)", text
         )
-        if found and found[1] in known - {surname(data["bowler"]["name"])}:
+        if bowling and bowling[1] in known - {surname(data["bowler"]["name"])}:
             yield "the batter is not bowling"
     elif book.kind in ("batter_selected", "wicket_fell"):
         allowed = {
@@ -739,7 +741,7 @@ _JUDGEMENTS: Final[tuple[tuple[str, Any], ...]] = (
     (r"ahead of it|on course|wins it, with", lambda b: b.need is not None and b.strain() <= 1.12),
     (
         r"in trouble|that is a lot|something special|long way off|need luck|have the better of it"
-        r"|needed (?:him|her) to stay",
+        r"|did not need that",
         lambda b: b.need is not None and b.strain() >= 1.0,
     ),
     (

@@ -123,7 +123,7 @@ def _slots(data: Data, state: Data, n: Any) -> dict[str, object]:
     bowler = data["bowler_line"] if "bowler_line" in data else data["bowler"]
     overs, need = bowler["overs"].removesuffix(".0"), data["need"]
     profile = state.get("episode", {}).get("options", {}).get("profile", "men")
-    he, him = ("she", "her") if profile == "women" else ("he", "him")
+    he = "she" if profile == "women" else "he"
     stand = world.get("partnership") or {"runs": 0, "balls": 0}
     hand = (2 if world.get("super_over") else 10) - score["wickets"]
     line = {"name": "", "runs": 0, "balls": 0}
@@ -131,7 +131,7 @@ def _slots(data: Data, state: Data, n: Any) -> dict[str, object]:
         line = data["striker_line"] if data["out"] == data["striker"] else data["non_striker_line"]
     first, second, third = n if isinstance(n, list) else ("", 0, 0)
     return {
-        "he": he, "him": him, "He": he.capitalize(),
+        "he": he, "He": he.capitalize(),
         "batting": world["teams"][world["batting"]]["name"],
         "bowling": world["teams"][world["bowling"]]["name"],
         "bowler": surname(bowler["name"]),

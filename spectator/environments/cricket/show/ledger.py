@@ -30,6 +30,8 @@ SHORT_M: Final = 63.0
 """Maximum distance in metres of a boundary that is called short."""
 WELL_SET: Final = 25
 STAND: Final = 30
+LATE_BALLS: Final = 60
+"""Balls left in a chase from which dot balls are weighed against the runs needed."""
 LONG_WAIT: Final = 18
 """Balls without a boundary that are mentioned when one comes."""
 SWING, SURE = 0.1, 3.0
@@ -288,7 +290,8 @@ def _of_a_dot(now: Data, data: Data) -> Iterator[tuple[str, int | str]]:
     if run >= 5 and over == 5 == data["ball"]:
         yield "maiden near", run
     if run >= 3:
-        yield "dots in a chase" if now["grade"] in ("level", "behind") else "dots", run
+        tight = now["grade"] in ("level", "behind") and data["balls_left"] <= LATE_BALLS
+        yield "dots in a chase" if tight else "dots", run
     asked = data["intents"]["aggression"] >= ASKED_FOR
     if asked and data["contact"] == "missed" and data["shot"] != "defend":
         yield "big miss", 1

@@ -70,7 +70,7 @@ class PhrasePicker:
             of: Distinguishes tables with the same key.
         """
         count, seed = len(options), derive_seed(0, *self._salt, key, of)
-        steps = [step for step in range(1, count) if gcd(step, count) == 1] or [1]
+        steps = [step for step in range(3, count - 2) if gcd(step, count) == 1] or [1]
         return options[(self.number(key) * steps[seed % len(steps)] + seed) % count]
 
     def offer(self, key: str, options: Phrases, of: str = "") -> str | None:

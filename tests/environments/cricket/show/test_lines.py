@@ -51,6 +51,9 @@ def others(book: Book, names: set[str], data: Any) -> list[str]:
     return sorted({surname(name) for name in names if surname(name) not in part})
 
 
+SAMPLED = 0.15
+"""Share of the lines that are also read with errors in them."""
+
 PLACES = (
     ("through midwicket", "through the covers"),
     ("through the covers", "through midwicket"),
@@ -181,7 +184,7 @@ def said() -> list[Said]:
                             "innings_ended",
                         )
                         figures = in_figures(text) if part == "radio" else text
-                        if checked and rng.random() < 0.35:
+                        if checked and rng.random() < SAMPLED:
                             known = {surname(name) for name in names}
                             for kind, wrong in mutants(figures, others(book, names, fact.data), known, rng):
                                 if wrong != figures:
@@ -216,7 +219,7 @@ def test_the_reader_notices_nearly_every_line_made_wrong() -> None:
     shares = {kind: (sum(found) / len(found), len(found)) for kind, found in noticed.items()}
     assert set(shares) == {"figure", "name", "place", "length", "line", "stroke", "result", "judgement"}
     total = [found for each in noticed.values() for found in each]
-    assert len(total) > 5_000
+    assert len(total) > 4_000
     assert sum(total) / len(total) >= 0.95, (shares, MISSED[:40])
     assert all(share >= 0.95 for share, count in shares.values() if count > 20), (shares, MISSED[:40])
 

@@ -126,7 +126,7 @@ def _slots(data: Data, state: Data, n: Any) -> dict[str, object]:
     he = "she" if profile == "women" else "he"
     stand = world.get("partnership") or {"runs": 0, "balls": 0}
     hand = (2 if world.get("super_over") else 10) - score["wickets"]
-    line = {"name": "", "runs": 0, "balls": 0}
+    line: Data = {"name": "", "runs": 0, "balls": 0}
     if data.get("out"):
         line = data["striker_line"] if data["out"] == data["striker"] else data["non_striker_line"]
     first, second, third = n if isinstance(n, list) else ("", 0, 0)

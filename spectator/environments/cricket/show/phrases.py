@@ -53,7 +53,7 @@ class PhrasePicker:
         salt: Anything of the innings; determines where each table starts.
     """
 
-    def __init__(self, ledger: Mapping[str, Any], balls: int, *salt: object) -> None:
+    def __init__(self, ledger: Mapping[str, Any], balls: int, *salt: str | int) -> None:
         self._counts = ledger.get("counts", {})
         self._most = max(MOST, MOST * balls // 120)
         self._salt = salt

@@ -81,7 +81,7 @@ class Staged:
         """Go on from a position."""
         self.balls, self.runs = balls, runs
         score = self._score()
-        cards = {"1": {"batting": {}, "bowling": {}, "extras": {}, "overs": {}, "fall": {}}}
+        cards: dict[str, Any] = {"1": {"batting": {}, "bowling": {}, "extras": {}, "overs": {}, "fall": {}}}
         cards["2"] = cards["1"]
         striker, partner = (self._batter(name) for name in self.at)
         now = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -27,12 +28,12 @@ def remarks(text: str, fact: str) -> bool:
 
 def wickets(staged: Staged, *marks: str) -> list[str]:
     """Bowl balls: W bowled, S stumped off a wide, R run out, w wide, n no-ball, . dot."""
-    how = {
+    how: dict[str, dict[str, Any]] = {
         "W": {"dismissal": "bowled", "line": "stumps"},
         "S": {"dismissal": "stumped", "wides": 1},
         "R": {"dismissal": "run out"},
     }
-    extra = {"w": {"wides": 1, "line": "leg"}, "n": {"noball": True}, ".": {}}
+    extra: dict[str, dict[str, Any]] = {"w": {"wides": 1, "line": "leg"}, "n": {"noball": True}, ".": {}}
     return [staged.ball(0, **{**how, **extra}[mark]) for mark in marks]
 
 
@@ -43,7 +44,7 @@ def test_a_hat_trick_is_called_and_so_is_the_ball_before() -> None:
     assert not re.search("hat-trick", texts[1])
     assert remarks(texts[2], "on a hat-trick")
     assert remarks(texts[3], "hat-trick")
-    assert "hat-trick" in staged.said[0].radio.lower()
+    assert "hat-trick" in str(staged.said[0].radio).lower()
     assert not re.search("(?i)two in two|two wickets in two", texts[3])
 
 

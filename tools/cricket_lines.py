@@ -26,7 +26,7 @@ _UNIT: Final = "|".join(_SMALL)
 _TEN: Final = "|".join(_TENS)
 _BELOW_100: Final = rf"(?:(?:{_TEN})(?:-(?:{_UNIT}))?|{_UNIT})"
 _WORDS: Final = re.compile(
-    rf"(?<!that )(?<!good )(?<!dear )(?<!ight )(?<!big )(?<!the )\b(?:(?:an?"
+    rf"(?<!that )(?<!good )(?<!dear )(?<!ight )(?<!big )(?<!the )(?<!this )(?<!see )\b(?:(?:an?"
     rf"|{_UNIT}) hundred(?: and {_BELOW_100})?|"
     rf"{_BELOW_100})(?: point (?:{_UNIT}))?\b",
     re.I,
@@ -177,6 +177,8 @@ class Book:
         """Return the runs needed over those that a side usually still makes; 1 is even."""
         if self.need is None or self.left <= 0 or self.wickets >= 10:
             return 0.0 if self.need is None else 9.0
+        if self.super_over:
+            return self.need / (2.2 * self.left)
         hand = 10 - self.wickets
         rate = (7.0 if self.overs > 20 else 8.3) * (0.42 + 0.058 * hand)
         late = 1.0 + max(0.0, 40 - self.left) * 0.012 + (0.12 if self.overs <= 20 else 0.0)
@@ -486,6 +488,7 @@ _CLAIMS: Final[tuple[tuple[str, Any], ...]] = (
     (rf"{N} (?:runs )?(?:off it|is a dear)", lambda b, n: _is(int(n), b.over_runs)),
     (rf"{N} wickets?", lambda b, n: _is(int(n), b.over_wickets)),
     (rf"[Gg]one for {N}|had {N}\b", lambda b, *n: _is(int(next(filter(None, n))), _out(b)[0])),
+    (r"6 balls and not a run", lambda b: _is(b.over_dear, 0)),
     (r"(?i)1 ball away|1 more for a maiden", lambda b: ""),
     (r"[Tt]he next 1 is a free hit", lambda b: "" if b.data["free_hit_next"] else "no free hit"),
     (rf"^{N} needed", lambda b, n: _is(int(n), b.need)),
@@ -738,7 +741,7 @@ _JUDGEMENTS: Final[tuple[tuple[str, Any], ...]] = (
         r"in their hands|well placed|plenty in hand|should not matter|costs .* little",
         lambda b: b.need is not None and 0 < b.need and b.strain() <= 0.95,
     ),
-    (r"ahead of it|on course|wins it, with", lambda b: b.need is not None and b.strain() <= 1.12),
+    (r"ahead of it|on course|wins it, with", lambda b: b.need is not None and b.strain() <= 1.2),
     (
         r"in trouble|that is a lot|something special|long way off|need luck|have the better of it"
         r"|did not need that",
@@ -746,7 +749,7 @@ _JUDGEMENTS: Final[tuple[tuple[str, Any], ...]] = (
     ),
     (
         r"could go either way|It is on\b|Nothing in it",
-        lambda b: b.need is not None and 0.6 <= b.strain() <= 1.6,
+        lambda b: b.need is not None and 0.4 <= b.strain() <= 1.8,
     ),
     (
         r"rate comes down|over .* needed: ",

@@ -68,7 +68,7 @@ def grade(need: int | None, left: int, wickets: int, super_over: bool = False) -
         return "no-ball" if need <= 6 * left + 6 else "over"
     rate = 6.0 * need / left
     if super_over:
-        return "long" if rate > 24.0 else "level"
+        return "long" if rate > 24.0 else "behind" if rate > 15.0 else "level"
     if left > 120:
         names = ((4.5, "easy"), (5.5, "ahead"), (7.5, "level"), (9.5, "behind"))
         found = next((name for most, name in names if rate <= most), "long")

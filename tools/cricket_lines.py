@@ -180,7 +180,7 @@ class Book:
         if self.super_over:
             return self.need / (2.2 * self.left)
         hand = 10 - self.wickets
-        rate = (7.0 if self.overs > 20 else 8.3) * (0.42 + 0.058 * hand)
+        rate = (5.6 if self.overs > 20 else 8.3) * (0.42 + 0.058 * hand)
         late = 1.0 + max(0.0, 40 - self.left) * 0.012 + (0.12 if self.overs <= 20 else 0.0)
         return self.need / (self.left / 6.0 * rate * late)
 

@@ -122,7 +122,7 @@ def _slots(data: Data, state: Data, n: Any) -> dict[str, object]:
     world, score, left = state["world"], data["score"], data["balls_left"]
     bowler = data["bowler_line"] if "bowler_line" in data else data["bowler"]
     overs, need = bowler["overs"].removesuffix(".0"), data["need"]
-    profile = state.get("episode", {}).get("options", {}).get("profile", "men")
+    profile = world["format"].get("profile", "men")
     he = "she" if profile == "women" else "he"
     stand = world.get("partnership") or {"runs": 0, "balls": 0}
     hand = (2 if world.get("super_over") else 10) - score["wickets"]

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from spectator.environments.cricket.ball.grounds import as_faced
-from spectator.environments.cricket.forecast.state import chase_chance
 from spectator.environments.cricket.match.field import CLOSE_M, POSITIONS, is_outside, zone_of
+from spectator.environments.cricket.show.summary import outlook
 from spectator.events import Event
 
 Data = Mapping[str, Any]
@@ -42,20 +42,21 @@ LOFTED: Final = frozenset(
 )
 
 
-def grade(need: int | None, left: int, wickets: int, super_over: bool = False) -> str:
+def grade(need: int | None, left: int, wickets: int, chance: float = 0.5, super_over: bool = False) -> str:
     """Return how a chase is going; every judgement of commentary depends on it.
 
     Args:
         need: Runs still needed; ``None`` outside a chase.
         left: Valid balls left.
         wickets: Wickets lost.
+        chance: The chance of average sides to win from here, by the outlook of the match.
 
     Returns:
         Empty outside a chase, else ``won``, ``done`` (the innings ended short), ``easy``, ``ahead``,
         ``level``, ``behind``, ``long`` (a win would be a surprise), ``no-ball`` (possible only with a no-ball
         or wide) or ``over`` (out of reach).
 
-    >>> grade(19, 6, 3), grade(71, 78, 0), grade(38, 1, 3), grade(7, 1, 3)
+    >>> grade(19, 6, 3, 0.1), grade(71, 78, 0, 0.97), grade(38, 1, 3), grade(7, 1, 3)
     ('long', 'easy', 'over', 'no-ball')
     """
     if need is None:
@@ -69,18 +70,26 @@ def grade(need: int | None, left: int, wickets: int, super_over: bool = False) -
     rate = 6.0 * need / left
     if super_over:
         return "long" if rate > 24.0 else "behind" if rate > 15.0 else "level"
-    if left > 120:
-        names = ((4.5, "easy"), (5.5, "ahead"), (7.5, "level"), (9.5, "behind"))
-        found = next((name for most, name in names if rate <= most), "long")
-        return "level" if wickets > 4 and found in ("easy", "ahead") else found
-    chance = chase_chance(left, wickets, need)
-    if rate >= 18.0 or chance <= 0.08:
+    if rate >= 18.0 or (rate >= 14.0 and left >= 30) or chance <= 0.08:
         return "long" if rate > 6.0 else "behind"
     if rate >= 13.0 or chance <= 0.3:
         return "behind"
     if (chance >= 0.9 and rate <= 9.0) or (rate <= 6.0 and wickets <= 5 and left <= 36):
         return "easy"
     return "ahead" if chance >= 0.7 and rate <= 10.5 else "level"
+
+
+def _graded(world: Data, data: Data) -> str:
+    need, left, score, super_over = (
+        data["need"],
+        data["balls_left"],
+        data["score"],
+        bool(world.get("super_over")),
+    )
+    chance = 0.5
+    if need and left and not super_over and score["wickets"] < 10:
+        chance = outlook(world).chance(score["balls"], score["wickets"], score["runs"], data["target"])
+    return grade(need, left, score["wickets"], chance, super_over)
 
 
 def call_of(data: Data) -> str:
@@ -191,9 +200,7 @@ def _ball(ledger: Data, world: Data, data: Data) -> Entry:
         "waited": 0 if hit else ledger.get("waited", 0) + valid,
         "last": data["mark"],
         "stand": data["partnership"],
-        "grade": grade(
-            data["need"], data["balls_left"], data["score"]["wickets"], bool(world.get("super_over"))
-        ),
+        "grade": _graded(world, data),
         "over": {
             "balls": over["balls"] + 1,
             "wickets": over["wickets"] + bool(data["dismissal"]),

@@ -55,6 +55,7 @@ class Staged:
             powerplay_balls=0,
             bowler_overs=4,
             caller="home",
+            **({} if profile == "men" else {"profile": profile}),
         )
         self.tell(
             "innings_started",

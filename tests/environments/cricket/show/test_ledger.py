@@ -12,6 +12,7 @@ import pytest
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.show.ledger import grade, moved, noted, place_name
 from spectator.environments.cricket.show.phrases import table
+from spectator.environments.cricket.show.summary import outlook
 from spectator.events import Event
 from spectator.json_values import apply_patch
 from tests.environments.cricket.playing import play
@@ -117,12 +118,15 @@ def test_the_hat_trick_ball_without_a_wicket_is_told() -> None:
         (120, 60, 2, "behind"),
         (150, 60, 2, "long"),
         (24, 4, 2, "long"),
-        (300, 300, 0, "level"),
-        (200, 300, 0, "easy"),
+        (300, 300, 0, "behind"),
+        (120, 300, 0, "easy"),
     ],
 )
 def test_the_grade_of_a_chase(need: int | None, left: int, lost: int, found: str) -> None:
-    assert grade(need, left, lost) == found
+    overs = 50 if left > 120 else 20
+    made = 8 * (6 * overs - left) // 6
+    chance = outlook({"format": {"overs": overs}}).chance(6 * overs - left, lost, made, made + (need or 0))
+    assert grade(need, left, lost, chance) == found
 
 
 def over_answers(need: int, left: int, scored: Sequence[int], tries: int = 8) -> list[str]:

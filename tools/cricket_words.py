@@ -15,12 +15,12 @@ from typing import Any, Final
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.ball.situation import SHOTS
 from spectator.environments.cricket.environment import CricketEnvironment
-from spectator.environments.cricket.show import phrases
 from spectator.environments.world import derive_seed
 from spectator.episodes.view import FEED_LENGTH
 from spectator.events import Event
 from spectator.json_values import apply_patch
 from spectator.policies.policy import ScriptedPolicy
+from tools.cricket_lines import Book
 
 Data = Mapping[str, Any]
 
@@ -71,52 +71,6 @@ def odd_pairs(ball: Data) -> Iterator[str]:
         yield f"from leg to sector {zone}"
 
 
-def false_words(text: str, ball: Data) -> Iterator[str]:
-    """Yield statements of a line that contradict the ball's facts."""
-    said, contact = text.lower(), ball["contact"]
-    if "six more" in said and ball["striker_line"]["sixes"] < 2:
-        yield "SIX more for the first"
-    if "four more" in said and ball["striker_line"]["fours"] < 2:
-        yield "FOUR more for the first"
-    if ball["score"]["runs"] == ball["runs"] and ("one more." in said or "two more to" in said):
-        yield "more runs where there were none"
-    if ("swing and a miss" in said or "fresh air" in said or "big swing" in said) and (
-        ball["shot"] == "defend" or contact != "missed"
-    ):
-        yield "a swing and a miss of a block"
-    if "floated" in said and "pace" in ball["bowler_line"]["kind"]:
-        yield "a pacer floated it"
-    if contact != "middled" and any(
-        word in said for word in ("clean as you like", "lovely. ", "left the bat")
-    ):
-        yield f"a clean stroke that was {contact}"
-    if ball["bat"] and contact != "edged" and ("edge " in said or "edged" in said):
-        yield f"an edge that was {contact}"
-    yield from _contradicted(said, ball)
-
-
-def _contradicted(said: str, ball: Data) -> Iterator[str]:
-    """Yield words of length, line and direction that belong to another ball."""
-    opening, _, call = said.partition(": ")
-    if ball["dismissal"] or ball["wides"] or not opening:
-        return
-    spin = "pace" not in ball["bowler_line"]["kind"]
-    lengths = {**phrases.LENGTHS, **(phrases.SPIN_LENGTHS if spin else {})}
-    parts = [part.strip(" .!:").lower() for part in call.split(",")]
-    for name, table in (("length", lengths), ("line", phrases.LINES)):
-        found = {part for part in parts for words in table.values() if part in words}
-        if found and not found & {word.lower() for word in table[ball[name]]}:
-            yield f"{name} given as {sorted(found)} but it was {ball[name]}"
-    if ball["zone"] is not None and ball["bat"] and not ball["dismissal"]:
-        zones = {
-            number
-            for number, words in enumerate(phrases.WHERE, 1)
-            if any(f" {word}" in call for word in words) or f" {phrases.OVER[number - 1]}" in call
-        }
-        if zones and ball["zone"] not in zones:
-            yield "another direction than it went"
-
-
 class Reader:
     """Reads the lines of one match and its captains' reasons.
 
@@ -129,6 +83,7 @@ class Reader:
         self.notes: Counter[str] = Counter()
         self.counted: Counter[str] = Counter()
         self._state: dict[str, Any] = {"world": {}, "decisions": {}, "feed": {}}
+        self._book = Book()
         self._bowled: set[tuple[str, str]] = set()
         self._number = 0
         self._said: dict[str, str] = {}
@@ -146,14 +101,16 @@ class Reader:
         event = Event("words", "e", self._number, "2026-01-01T00:00:00.000Z", 0, kind, dict(data))
         patch = WORLD.projection(self._state, event)
         self._state = {**self._state, "world": apply_patch(self._state["world"], patch)}
+        self._book.take(kind, data)
         if kind == "cricket.ball_bowled":
             self._ball(data)
         feed = dict(self._state["feed"])
         for line in WORLD.commentator(event, self._state):
             self.counted["lines"] += 1
-            feed[f"{len(feed) + self._number * 4:08d}"] = {"text": line.text, "radio": line.radio or ""}
-            for text in (line.text, line.radio or ""):
-                self.notes.update(self._read(kind, data, text))
+            said = {"text": line.text, "radio": line.radio or "", "reply": line.reply or ""}
+            feed[f"{len(feed) + self._number * 4:08d}"] = said
+            for part, text in said.items():
+                self.notes.update(self._read(kind, data, text, part == "reply"))
         self._state = {**self._state, "feed": {key: feed[key] for key in sorted(feed)[-FEED_LENGTH:]}}
         if kind == "cricket.over_completed":
             self._bowled.add((data["side"], data["bowler"]["name"]))
@@ -165,9 +122,8 @@ class Reader:
             self.counted["unplanned yorkers"] += 1
             self.counted["sixes off them"] += ball["bat"] == 6
 
-    def _read(self, kind: str, data: Data, text: str) -> Iterator[str]:
-        if kind == "cricket.ball_bowled":
-            yield from false_words(text, data)
+    def _read(self, kind: str, data: Data, text: str, answer: bool) -> Iterator[str]:
+        yield from self._book.faults(text, answer=answer) if text else ()
         if kind == "cricket.bowler_selected" and "first over" in text.lower():
             other = "away" if data["side"] == "home" else "home"
             if (other, data["bowler"]["name"]) in self._bowled or self._state["world"].get("super_over"):

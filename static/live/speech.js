@@ -2,7 +2,7 @@
 // Which lines of commentary are said aloud while a viewer moves through an episode, and which give way.
 
 /** @typedef {"lead" | "analyst"} Speaker */
-/** @typedef {{seq: number, text: string, priority: number, url: string | null, interrupt: boolean, speaker: Speaker, reply: Utterance | null}} Utterance `reply` is said right after it */
+/** @typedef {{seq: number, text: string, caption: string, priority: number, url: string | null, interrupt: boolean, speaker: Speaker, reply: Utterance | null}} Utterance `text` is for the voice and `caption` for reading; `reply` is said right after it */
 /** @typedef {import("./timeline.js").Timeline} Timeline */
 
 /** Milliseconds after which a line is too old to be said, by its priority. */
@@ -40,7 +40,8 @@ function toldClip(timeline, seq) {
   const speaker = clip.data.speaker ?? "lead";
   const priority = speaker === "analyst" ? REPLY : line?.data?.priority ?? 2;
   if (line && Date.parse(clip.at) - Date.parse(line.at) > LIFE_MS[priority]) return null;
-  return { seq: clip.data.for_seq, text: clip.data.text || line?.data?.radio || line?.data?.text || "", priority, url: clip.data.url, interrupt: Boolean(clip.data.interrupt), speaker, reply: null };
+  const caption = (speaker === "analyst" ? line?.data?.reply : line?.data?.text) || clip.data.text;
+  return { seq: clip.data.for_seq, text: clip.data.text || line?.data?.radio || line?.data?.text || "", caption, priority, url: clip.data.url, interrupt: Boolean(clip.data.interrupt), speaker, reply: null };
 }
 
 /** @param {Timeline} timeline @param {number} seq @returns {Utterance | null} */
@@ -49,8 +50,8 @@ function toldLine(timeline, seq) {
   if (line?.type !== "narration.line") return null;
   const { text, radio, priority, reply } = line.data;
   const [clip, answered] = [clipOf(timeline, seq), clipOf(timeline, seq, "analyst")];
-  return { seq, text: clip?.text || radio || text, priority, url: clip?.url ?? null, interrupt: priority === 0, speaker: "lead",
-    reply: reply ? { seq, text: answered?.text || reply, priority: REPLY, url: answered?.url ?? null, interrupt: false, speaker: "analyst", reply: null } : null };
+  return { seq, text: clip?.text || radio || text, caption: text, priority, url: clip?.url ?? null, interrupt: priority === 0, speaker: "lead",
+    reply: reply ? { seq, text: answered?.text || reply, caption: reply, priority: REPLY, url: answered?.url ?? null, interrupt: false, speaker: "analyst", reply: null } : null };
 }
 
 /** What was told of a line's clip soon after it. @param {Timeline} timeline @param {number} seq @param {Speaker} [speaker] @returns {any} */

@@ -111,7 +111,7 @@ export function mountSound(button, caption, { root, episodeId, timeline, player,
   /** @param {Utterance} line */
   async function say(line) {
     if (line.reply && byServer() && !server.answers) line.reply = null;
-    setText(caption, `${SPEAKERS[line.speaker]}: ${clip(plain(line.text), CAPTION)}`);
+    setText(caption, `${SPEAKERS[line.speaker]}: ${clip(plain(line.caption), CAPTION)}`);
     try {
       if (byServer()) await /** @type {ClipVoice} */ (clips).play(await address(line));
       else await browser.play(plain(line.text), line.speaker === "analyst");

@@ -13,12 +13,12 @@ const timelineOf = (...events) => {
   for (const one of events) assert.equal(timeline.push(one), "added");
   return timeline;
 };
-const said = (seq, priority, more = {}) => ({ seq, text: `line ${seq}`, priority, url: null, interrupt: priority === 0, speaker: "lead", reply: null, ...more });
+const said = (seq, priority, more = {}) => ({ seq, text: `line ${seq}`, caption: `line ${seq}`, priority, url: null, interrupt: priority === 0, speaker: "lead", reply: null, ...more });
 
 test("at the live edge a line is said when its clip is told", () => {
   const timeline = timelineOf(event(1), line(2, 1), event(3), clip(4, 2, 4, { interrupt: true }));
   assert.equal(lineToSay(timeline, 0, 3, true), null);
-  assert.deepEqual(lineToSay(timeline, 3, 4, true), { seq: 2, text: "said 2", priority: 1, url: "/audio/2.mp3", interrupt: true, speaker: "lead", reply: null });
+  assert.deepEqual(lineToSay(timeline, 3, 4, true), { seq: 2, text: "said 2", caption: "line 2", priority: 1, url: "/audio/2.mp3", interrupt: true, speaker: "lead", reply: null });
 });
 
 test("a clip that comes too late for its line is not said", () => {
@@ -29,7 +29,7 @@ test("a clip that comes too late for its line is not said", () => {
 test("in a replay a line is said where it was told, by its clip if there is one", () => {
   const timeline = timelineOf(event(1), line(2, 2), line(3, 0), clip(4, 3), line(5, 2));
   assert.deepEqual(lineToSay(timeline, 1, 2, false), said(2, 2));
-  assert.deepEqual(lineToSay(timeline, 2, 4, false), { seq: 3, text: "said 3", priority: 0, url: "/audio/3.mp3", interrupt: true, speaker: "lead", reply: null });
+  assert.deepEqual(lineToSay(timeline, 2, 4, false), { seq: 3, text: "said 3", caption: "line 3", priority: 0, url: "/audio/3.mp3", interrupt: true, speaker: "lead", reply: null });
   assert.equal(clipOf(timeline, 2), null);
 });
 
@@ -78,7 +78,7 @@ test("cleared, nothing is said or waits", () => {
 test("an answer is said by the second commentator right after its line, at the live edge as in a replay", () => {
   const answered = event(2, { type: "narration.line", at: at(2), data: { text: "line 2", priority: 2, for_seq: 1, reply: "answer" } });
   const timeline = timelineOf(event(1), answered, clip(3, 2), clip(4, 2, 5, { speaker: "analyst", text: "said back", url: "/audio/r.mp3" }), clip(5, 2, 60, { speaker: "analyst" }));
-  const reply = { seq: 2, text: "said back", priority: 1, url: "/audio/r.mp3", interrupt: false, speaker: "analyst", reply: null };
+  const reply = { seq: 2, text: "said back", caption: "answer", priority: 1, url: "/audio/r.mp3", interrupt: false, speaker: "analyst", reply: null };
   assert.deepEqual(lineToSay(timeline, 1, 2, false).reply, reply);
   assert.deepEqual(lineToSay(timeline, 2, 4, true).reply, reply, "both clips told at once");
   assert.equal(lineToSay(timeline, 2, 3, true).reply, null);

@@ -113,6 +113,7 @@ def play(
     """
     environment, observation = begin(seed, **given)
     told = Told(environment)
+    told.state["episode"] = {"options": options(**given)}
     told.note(observation)
     choosers = {
         "home": _chooser(home, derive_seed(seed, "policy", "home")),

@@ -6,16 +6,21 @@ stronger side and players in form.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from spectator.environments.cricket.ball.grounds import USUAL_BOUNDARY_M
 from spectator.environments.cricket.match.event_data import number_word, plural, surname
 from spectator.environments.cricket.people import FORM_SD
-from spectator.environments.cricket.show import phrases
-from spectator.environments.cricket.show.ball_commentary import call_ball, radio_ball, score_words
-from spectator.environments.cricket.show.phrases import PhrasePicker
+from spectator.environments.cricket.show.ball_commentary import (
+    call_ball,
+    picker,
+    radio_ball,
+    score_words,
+    sentences,
+)
+from spectator.environments.cricket.show.phrases import STATES, table
+from spectator.environments.cricket.show.spoken import number_in_words, spoken
 from spectator.events import Event
 from spectator.narration.commentary import Line
 
@@ -90,207 +95,69 @@ def _main_form(player: Data) -> float:
     return float(player["bat"] if player["bowl"] is None else player["bowl"])
 
 
-Answer = tuple[tuple[str, ...], dict[str, object]]
-"""Alternative phrases for a statement, and the values of their slots."""
-
-ASKED_FOR_MUCH: Final = 0.7
-"""Level from which a captain counts as having asked for runs or wickets; 0.5 is what real sides do."""
-SCORED: Final = 25
-"""Runs from which a dismissed batter's score is mentioned."""
-ANSWERED_SWING: Final = 0.05
-"""Minimum change of the chance to win in an over that is mentioned."""
-EXPENSIVE, CHEAP = 14, 3
-STAND: Final = 30
-AHEAD, BEHIND = -1.0, 1.5
-"""Difference between required and current rate, in runs per over, from which a chase is ahead or behind."""
-
-
-def after_wicket(data: Data, state: Data) -> str:
-    """Return the second commentator's answer to a wicket.
+def answer(data: Data, state: Data) -> str:
+    """Return the second commentator's answer to a wicket or an over.
 
     Args:
-        data: Data of the ``cricket.ball_bowled`` that took it.
+        data: Data of ``cricket.ball_bowled`` with a wicket, or of ``cricket.over_completed``.
+
+    Returns:
+        Empty if the ledger has nothing to answer, as at an innings' end.
     """
-    return _said(_of_wicket(data, state["world"]), data, state)
+    found = state["world"].get("ledger", {}).get("answer", {})
+    chosen = picker(state)
+    for key, options in table("answers").items():
+        if key not in found or (key in STATES and chosen.number(key) % 2):
+            continue
+        last = key in ("figures", "wicket")
+        phrase = chosen.pick(key, options) if last else chosen.offer(key, options)
+        if phrase is not None:
+            said = phrase.format_map(_slots(data, state, found[key]))
+            return said[:1].upper() + said[1:]
+    return ""
 
 
-def after_over(data: Data, state: Data) -> str:
-    """Return the second commentator's answer to an over; empty at an innings' end.
-
-    Args:
-        data: Data of ``cricket.over_completed``.
-    """
-    won = data["need"] is not None and data["need"] <= 0
-    if won or not data["balls_left"] or data["score"]["wickets"] >= 10:
-        return ""
-    return _said(_of_over(data, state["world"]), data, state)
-
-
-def _said(answers: Iterator[Answer], data: Data, state: Data) -> str:
-    """Return the first answer with a phrase not used recently, or the last one."""
-    picker = PhrasePicker(data, state, members=("reply",))
-    said = ""
-    for options, facts in answers:
-        phrase = picker.pick(options, "analyst")
-        said = phrase.format(**facts)
-        if picker.is_new(phrase):
-            break
-    return said[:1].upper() + said[1:]
-
-
-def _of_wicket(data: Data, world: Data) -> Iterator[Answer]:
-    line = data["striker_line"] if data["out"] == data["striker"] else data["non_striker_line"]
-    facts: dict[str, object] = {
-        "out": surname(data["out"]),
-        "bowler": surname(data["bowler"]),
-        "runs": line["runs"],
-        "balls": plural(line["balls"], "ball"),
-        "down": f"{data['score']['wickets']} down for {data['score']['runs']}",
+def _slots(data: Data, state: Data, n: Any) -> dict[str, object]:
+    """Return the values of an answer's slots; ``n`` is the ledger's figure for it."""
+    world, score, left = state["world"], data["score"], data["balls_left"]
+    bowler = data["bowler_line"] if "bowler_line" in data else data["bowler"]
+    overs, need = bowler["overs"].removesuffix(".0"), data["need"]
+    profile = world["format"].get("profile", "men")
+    he = "she" if profile == "women" else "he"
+    stand = world.get("partnership") or {"runs": 0, "balls": 0}
+    hand = (2 if world.get("super_over") else 10) - score["wickets"]
+    line: Data = {"name": "", "runs": 0, "balls": 0}
+    if data.get("out"):
+        line = data["striker_line"] if data["out"] == data["striker"] else data["non_striker_line"]
+    first, second, third = n if isinstance(n, list) else ("", 0, 0)
+    return {
+        "he": he, "He": he.capitalize(),
         "batting": world["teams"][world["batting"]]["name"],
         "bowling": world["teams"][world["bowling"]]["name"],
-    }
-    taken, intents = data["dismissal"] != "run out", data["intents"]
-    if world["over"]["marks"].count("W") == 2:
-        yield ("Two in the over now. {batting} are {down}.", "That is a second one this over: {down}."), facts
-    if taken and intents["attack"] >= ASKED_FOR_MUCH:
-        yield (
-            (
-                "{bowling} had set everything on a wicket, and they have it.",
-                "That is what the attack was for: {out} gone for {runs}.",
-                "They gave up runs to look for that one. {down}.",
-            ),
-            facts,
-        )
-    if taken and intents["aggression"] >= ASKED_FOR_MUCH:
-        yield (
-            (
-                "{batting} asked for big hitting, and this is its price.",
-                "{out} was told to go for it. {runs} from {balls}, and out.",
-                "Hitting out was the order: it has cost them {out}.",
-            ),
-            facts,
-        )
-    if line["runs"] >= SCORED:
-        yield (
-            (
-                "{out} had {runs} from {balls}: that is the one they wanted.",
-                "{runs} from {balls} for {out}, and {bowling} can breathe again.",
-            ),
-            facts,
-        )
-    if data["need"] is not None and data["need"] > 0 and data["balls_left"]:
-        chase = {"need": data["need"], "left": plural(data["balls_left"], "ball")}
-        yield (
-            ("It is {need} from {left} now, {down}.", "{down}, and still {need} to get from {left}."),
-            facts | chase,
-        )
-    yield (
-        (
-            "{out} goes for {runs} from {balls}. {batting} are {down}.",
-            "So {batting} are {down}, and {out} had {runs}.",
-            "{runs} from {balls} was all that {out} made: {down}.",
-        ),
-        facts,
-    )
-
-
-def _of_over(data: Data, world: Data) -> Iterator[Answer]:
-    bowler = data["bowler"]
-    overs = bowler["overs"].removesuffix(".0")
-    taken = number_word(bowler["wickets"]) if bowler["wickets"] else "none"
-    facts: dict[str, object] = {
         "bowler": surname(bowler["name"]),
-        "figures": f"{taken} for {bowler['runs']} from {overs} over{'' if overs == '1' else 's'}",
-        "runs": plural(data["runs"], "run"),
-        "batting": world["teams"][world["batting"]]["name"],
-        "bowling": world["teams"][world["bowling"]]["name"],
-        "wickets": number_word(data["wickets"]),
-    }
-    if data["wickets"] >= 2:
-        yield (
-            (
-                "{wickets} wickets in it: that over belongs to {bowling}.",
-                "An over with {wickets} wickets: {batting} have to start again.",
-            ),
-            facts,
-        )
-    yield from _of_chances(data, world)
-    if data["maiden"]:
-        yield ("Nothing off {bowler} at all. {figures}.", "A maiden in this game is worth a wicket."), facts
-    if data["runs"] >= EXPENSIVE:
-        yield (
-            (
-                "{runs} is a dear one: {bowler} now has {figures}.",
-                "{batting} will take {runs} an over all day.",
-            ),
-            facts,
-        )
-    yield from _of_a_chase(world)
-    if data["runs"] <= CHEAP:
-        yield (
-            ("Only {runs}: {bowler} gives them nothing to hit.", "{figures}: {bowler} is hard to get away."),
-            facts,
-        )
-    stand = world["partnership"]
-    if stand["runs"] >= STAND:
-        yield (
-            ("These two have put on {stand} from {balls}.", "The stand is worth {stand} now, from {balls}."),
-            {"stand": stand["runs"], "balls": plural(stand["balls"], "ball")},
-        )
-    yield ("{bowler} has {figures}.", "{runs} from that one. {bowler}: {figures}."), facts
-
-
-def _of_chances(data: Data, world: Data) -> Iterator[Answer]:
-    """Yield what the over did to the chance to win, if there is a forecast."""
-    chances = world.get("chances", {}).get(str(data["innings"]), {})
-    earlier = f"{data['over'] - 1}."
-    before = [key for key in sorted(chances) if not chances[key].get("at", "").startswith(earlier)]
-    if not before or max(chances) == before[-1]:
-        return
-    was, now = chances[before[-1]]["home"], chances[max(chances)]["home"]
-    if abs(now - was) < ANSWERED_SWING:
-        return
-    side = "home" if now > was else "away"
-    was, now = (was, now) if side == "home" else (1 - was, 1 - now)
-    yield (
-        (
-            "That over takes {team} from {was} % to {now} %, by simulation.",
-            "{team} were at {was} % before that over. They are at {now} % now.",
-        ),
-        {"team": world["teams"][side]["name"], "was": round(100 * was), "now": round(100 * now)},
-    )
-
-
-def _of_a_chase(world: Data) -> Iterator[Answer]:
-    equation = world.get("equation", {})
-    current, required = equation.get("current"), equation.get("required")
-    if current is None or required is None:
-        return
-    facts: dict[str, object] = {"current": f"{current:.1f}", "required": f"{required:.1f}"}
-    if required - current >= BEHIND:
-        yield (
-            (
-                "They have gone at {current} an over, and need {required} from here.",
-                "{required} an over is asked for now. So far it has been {current}.",
-            ),
-            facts,
-        )
-    elif required - current <= AHEAD:
-        yield (
-            (
-                "They are ahead of it: {required} an over will do.",
-                "{required} an over wins it, and they have gone at {current}.",
-            ),
-            facts,
-        )
+        "figures": f"{number_word(bowler['wickets']) if bowler['wickets'] else 'none'} for {bowler['runs']}"
+        f" from {overs} over{'' if overs == '1' else 's'}",
+        "conceded": plural(bowler["runs"], "run"),
+        "runs": line["runs"] if data.get("out") else plural(data["runs"], "run"),
+        "balls": plural(line["balls"], "ball"),
+        "out": surname(line["name"]),
+        "score": score_words(score), "total": score["runs"],
+        "down": f"{score['wickets']} down for {score['runs']}",
+        "n": number_word(n) if isinstance(n, int) else second,
+        "batter": surname(first), "faced": plural(third, "ball"),
+        "need": need, "left": plural(left, "ball"), "hand": plural(hand, "wicket"),
+        "required": f"{6.0 * need / left:.1f}" if need is not None and left else "",
+        "current": f"{6.0 * score['runs'] / score['balls']:.1f}" if score["balls"] else "",
+        "stand": stand["runs"], "stand_balls": plural(stand["balls"], "ball"),
+        "side": world["teams"].get(first, {}).get("name", ""), "was": second, "now": third,
+    }  # fmt: skip
 
 
 MAX_LINE: Final = 300
 
-SWING: Final = 0.1
-"""Minimum change of the chance to win that is called a turning point."""
-SURE: Final = 3.0
-"""Minimum change in standard errors of both forecasts that is called a turning point."""
+HAT_TRICK_BALL: Final = "{name} is back, on a hat-trick: {figures} so far."
+FEW_MOVES: Final = 3
+"""Moves of fielders up to which each is named."""
 
 _BIG: Final = {"six": 1, "four": 1, "wicket": 0}
 _ROUND: Final = {50: "fifty", 100: "a hundred", 150: "a hundred and fifty", 200: "two hundred"}
@@ -303,7 +170,9 @@ def comment(event: Event, state: Data) -> Sequence[Line]:
 
 
 def _line(text: str, *, radio: str | None = None, reply: str = "", **marks: Any) -> Line:
-    return Line(_cut(text), radio=None if radio is None else _cut(radio), reply=_cut(reply) or None, **marks)
+    said = None if radio is None else _cut(spoken(radio))
+    said = said and said[0].upper() + said[1:]
+    return Line(_cut(text), radio=said, reply=_cut(reply) or None, **marks)
 
 
 def _cut(text: str) -> str:
@@ -311,10 +180,9 @@ def _cut(text: str) -> str:
 
 
 def _ball(data: Data, state: Data) -> Sequence[Line]:
-    picker = PhrasePicker(data, state)
     label = "OUT" if data["dismissal"] else data["mark"]
-    text, radio = call_ball(data, state, picker), radio_ball(data, state, picker)
-    reply = after_wicket(data, state) if data["dismissal"] else ""
+    text, radio = call_ball(data, state), radio_ball(data, state)
+    reply = answer(data, state) if data["dismissal"] else ""
     lines = [
         _line(text, radio=radio, reply=reply, priority=_BIG.get(data["kind"], 3), label=label, at=data["at"])
     ]
@@ -373,25 +241,24 @@ def _batter(data: Data, state: Data) -> Sequence[Line]:
     if number == 2:
         return [_line(f"{data['striker']} will face, {data['non_striker']} at the other end.")]
     side = state["world"]["score"][data["side"]]
-    picker = PhrasePicker({"innings": data["innings"], "at": str(number)}, state)
-    text = picker.pick(phrases.COMES_IN, data["player"]["name"]).format(
-        name=data["player"]["name"], hand=data["bats"], score=f"{side['runs']} for {data['wickets']}"
-    )
-    return [_line(text)]
+    text = picker(state).pick("batter", table("lines")["comes_in"])
+    score = f"{side['runs']} for {data['wickets']}"
+    return [_line(text.format(name=data["player"]["name"], hand=data["bats"], score=score))]
 
 
 def _bowler(data: Data, state: Data) -> Sequence[Line]:
-    line = data["bowler"]
-    picker = PhrasePicker({"innings": data["innings"], "at": str(data["over"])}, state)
-    overs = state["world"]["scorecards"][str(data["innings"])]["overs"]
+    line, world, chosen = data["bowler"], state["world"], picker(state)
+    if line["balls"] == 0:
+        new = table("lines")["super_over_bowler" if world.get("super_over") else "new_bowler"]
+        return [_line(chosen.pick("bowler", new).format(name=line["name"], kind=line["kind"]))]
+    figures = f"{line['wickets']} for {line['runs']} from {line['overs'].removesuffix('.0')}"
+    if world.get("ledger", {}).get("rows", {}).get(f"{line['number']:02d}") == 2:
+        return [_line(HAT_TRICK_BALL.format(name=line["name"], figures=figures))]
+    overs = world["scorecards"][str(data["innings"])]["overs"]
     if overs.get(str(data["over"] - 1), {}).get("bowler") == line["name"]:
         return ()
-    if line["balls"] == 0:
-        new = phrases.SUPER_OVER_BOWLER if state["world"].get("super_over") else phrases.NEW_BOWLER
-        text = picker.pick(new, line["name"]).format(name=line["name"], kind=line["kind"])
-        return [_line(text)]
-    figures = f"{line['wickets']} for {line['runs']} from {line['overs'].removesuffix('.0')}"
-    return [_line(picker.pick(phrases.BACK_BOWLER, line["name"]).format(name=line["name"], figures=figures))]
+    back = chosen.pick("bowler", table("lines")["back_bowler"], "back")
+    return [_line(back.format(name=line["name"], figures=figures))]
 
 
 def _wicket(data: Data, state: Data) -> Sequence[Line]:
@@ -403,35 +270,42 @@ def _wicket(data: Data, state: Data) -> Sequence[Line]:
 
 
 def _milestone(data: Data, state: Data) -> Sequence[Line]:
-    name, value = data["name"], data["value"]
-    if data["kind"] == "batter":
-        text = (
-            f"{_ROUND.get(value, str(value)).capitalize()} for {name}, off {plural(data['balls'], 'ball')}."
-        )
-        return [_line(text, priority=1, label=str(value))]
-    if data["kind"] == "wickets":
-        return [_line(f"Five wickets for {name}!", priority=1, label="5w")]
-    if data["kind"] == "partnership":
-        stand = _ROUND.get(value, str(value)).capitalize()
-        text = f"{stand} partnership for {name}, off {plural(data['balls'], 'ball')}."
-        return [_line(text, priority=2)]
-    return [_line(f"{value} up for {name}.", priority=3)]
+    kind, value = data["kind"], data["value"]
+    written = picker(state).pick(f"milestone {kind}", table("milestones")[kind])
+    balls = plural(data["balls"], "ball")
+    texts = [
+        written.format(n=n, name=data["name"], balls=balls)
+        for n in (str(value), _ROUND.get(value, number_in_words(value)))
+    ]
+    priority = {"batter": 1, "wickets": 1, "partnership": 2}.get(kind, 3)
+    label = {"batter": str(value), "wickets": "5w"}.get(kind)
+    return [_line(texts[0], radio=texts[1][0].upper() + texts[1][1:], priority=priority, label=label)]
 
 
 def _over(data: Data, state: Data) -> Sequence[Line]:
-    bowler, score = data["bowler"], data["score"]
+    bowler, score, left = data["bowler"], data["score"], data["balls_left"]
     made = "a maiden" if data["maiden"] else plural(data["runs"], "run")
     if data["wickets"]:
         wickets = plural(data["wickets"], "wicket")
         made = "a wicket maiden" if data["maiden"] and data["wickets"] == 1 else f"{made} and {wickets}"
     figures = f"{bowler['overs'].removesuffix('.0')}-{bowler['maidens']}-{bowler['runs']}-{bowler['wickets']}"
     text = f"End of over {data['over']}: {made}, {score_words(score)}. {bowler['name']} {figures}."
-    radio = f"After {plural(data['over'], 'over')}, {score_words(score)}. {made.capitalize()} off it."
-    chase = ""
-    if data["need"] is not None and data["need"] > 0 and data["balls_left"]:
-        chase = f" {data['need']} needed from {data['balls_left']}."
-        text += f" {6 * data['need'] / data['balls_left']:.1f} an over from here."
-    return [_line(text + chase, radio=radio + chase, reply=after_over(data, state), priority=2, label="end")]
+    radio = picker(state).pick("over", table("lines")["over_spoken"], "air")
+    radio = radio.format(
+        overs=plural(data["over"], "over"),
+        score=score_words(score),
+        made=made,
+        bowler=surname(bowler["name"]),
+    )
+    found = state["world"].get("ledger", {}).get("grade")
+    if found == "over":
+        chase = f" {data['need']} from {plural(left, 'ball')}: not possible."
+        text, radio = text + chase, radio + chase
+    elif data["need"] is not None and data["need"] > 0 and left:
+        text += f" {data['need']} needed from {plural(left, 'ball')}, {6 * data['need'] / left:.1f} an over."
+        radio += f" {data['need']} needed from {plural(left, 'ball')}."
+    radio = sentences(radio[0].upper() + radio[1:])
+    return [_line(text, radio=radio, reply=answer(data, state), priority=2, label="end")]
 
 
 def _innings_ended(data: Data, state: Data) -> Sequence[Line]:
@@ -461,31 +335,27 @@ def _match_ended(data: Data, state: Data) -> Sequence[Line]:
 
 
 def _field(data: Data, state: Data) -> Sequence[Line]:
-    preset = data["preset"].replace("_", "-")
-    what = "a field of their own" if preset == "custom" else f"the {preset} field"
-    world = state["world"]
-    picker = PhrasePicker({"innings": world.get("innings", 0), "score": world["score"][data["side"]]}, state)
-    said = picker.pick(phrases.FIELD, preset).format(team=_team(state, data["side"]), field=what)
+    """Say who moved from where to where; nothing if everyone stays."""
+    world, chosen = state["world"], picker(state)
+    moves = world.get("ledger", {}).get("moves") or []
+    if not moves:
+        return ()
+    verbs = {"out": "out to", "in": "in to", "across": "across to"}
+    few = moves if len(moves) <= FEW_MOVES else moves[:2]
+    words = ", ".join(f"{one} {verbs[how]} {other}" for one, other, how in few)
+    options = table("lines")["field_moves" if few is moves else "field_changed"]
+    phrase = chosen.offer("field", options) or "{team}: {moves}."
+    more = number_word(len(moves) - len(few))
+    said = phrase.format(team=_team(state, data["side"]), moves=words, more=more)
     return [_line(said[0].upper() + said[1:])]
 
 
 def _forecast(data: Data, state: Data) -> Sequence[Line]:
-    chances = state["world"].get("chances", {}).get(str(data["innings"]), {})
-    now, *before = sorted(chances, reverse=True)[:2]
-    if not before or not data["futures"] or int(now) != data["delivery"]:
+    swing = state["world"].get("ledger", {}).get("swing")
+    if not swing:
         return ()
-    swing = chances[now]["home"] - chances[before[0]]["home"]
-    error = math.hypot(*(chances[key].get("se", 0.0) for key in (now, before[0])))
-    if abs(swing) < max(SWING, SURE * error):
-        return ()
-    side = "home" if swing > 0 else "away"
-    was, is_now = (
-        chances[key]["home"] if side == "home" else 1 - chances[key]["home"] for key in (before[0], now)
-    )
-    picker = PhrasePicker({"innings": data["innings"], "delivery": data["delivery"]}, state)
-    text = picker.pick(phrases.SWING).format(
-        team=_team(state, side), before=round(100 * was), after=round(100 * is_now)
-    )
+    text = picker(state).pick("swing", table("lines")["swing"])
+    text = text.format(team=_team(state, swing["side"]), before=swing["was"], after=swing["now"])
     return [_line(text, radio=text.removesuffix(" (simulated).") + ".", priority=2, label="swing")]
 
 

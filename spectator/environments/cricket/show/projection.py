@@ -9,6 +9,7 @@ from spectator.environments.cricket.forecast.outlook import Outlook
 from spectator.environments.cricket.match.engine import segment_at
 from spectator.environments.cricket.match.field import is_outside, standard_field
 from spectator.environments.cricket.show.drawing import drawing, pitched
+from spectator.environments.cricket.show.ledger import noted
 from spectator.environments.cricket.show.summary import glance, outlook, par_lines, share_below
 from spectator.events import Event
 from spectator.json_values import apply_patch, make_patch
@@ -236,12 +237,16 @@ def _without_null(value: Any) -> Any:
 def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     """Return the merge patch of the world's part of the viewers' state."""
     fold = _FOLDS.get(event.type)
+    world = state.get("world", {})
+    kept = noted(world.get("ledger", {}), world, event)
+    noting = {} if kept is None else {"ledger": make_patch(world.get("ledger", {}), kept)}
     if fold is None:
-        return {}
-    patch, world = fold(state, event), state.get("world", {})
+        return noting
+    patch = fold(state, event)
     after = apply_patch(world, patch)
     if (drawn := drawing(world, after, event)) is not None:
         patch |= {"drawing": make_patch(world.get("drawing", {}), drawn)}
+    patch |= noting
     if event.type not in _SUMMARY_EVENTS:
         return patch
     summary = glance(after)

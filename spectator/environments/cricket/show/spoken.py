@@ -63,9 +63,13 @@ def spoken(text: str) -> str:
     >>> spoken("45/3 after 6.2 overs, RRR 8.5")
     'forty-five for three after six point two overs, required rate eight point five'
     """
+    starts = {place for place, part in enumerate(_SENTENCE_END.split(text)) if part[:1].isdigit()}
     for pattern, say in _RULES:
         text = pattern.sub(say, text)
-    return text
+    parts = _SENTENCE_END.split(text)
+    return "".join(
+        part[:1].upper() + part[1:] if place and place in starts else part for place, part in enumerate(parts)
+    )
 
 
 def _n(text: str) -> str:
@@ -121,6 +125,7 @@ def _whole(found: Match[str]) -> str:
     return _n(found[0])
 
 
+_SENTENCE_END: Final = re.compile(r"(?<=[A-Za-z0-9)%][.!?] )")
 _NAME: Final = r"[A-Z][\w'’.-]*(?: [A-Z][\w'’.-]*)*"
 
 _RULES: Final[tuple[tuple[re.Pattern[str], str | Callable[[Match[str]], str]], ...]] = (
@@ -160,5 +165,6 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str | Callable[[Match[str]], str]], .
     (re.compile(r"\bNo\. (?=\d)"), "number "),
     (re.compile(r"(?<![\w.-])\d{1,4}(?![\w.-]*\d)(?!\w)"), _whole),
     (re.compile(r"[†*]"), ""),
+    (re.compile(r"(?<=[a-z0-9,:] )(?:SIX|FOUR|OUT|LBW)\b"), lambda found: found[0].lower()),
     (re.compile(r"\b(?:SIX|FOUR|OUT|LBW)\b"), lambda found: found[0].capitalize()),
 )

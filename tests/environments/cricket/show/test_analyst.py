@@ -8,8 +8,8 @@ from itertools import pairwise
 import pytest
 
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.show.commentary import after_over
 from tests.environments.cricket.playing import Told, play
+from tests.environments.cricket.show.staged import Staged
 
 
 @pytest.fixture(scope="module")
@@ -70,21 +70,11 @@ def test_what_an_over_did_to_the_chances_is_told_as_it_was_simulated(told: list[
 
 
 def test_figures_without_a_wicket_are_no_score() -> None:
-    data = {
-        "innings": 1, "over": 3, "runs": 7, "wickets": 0, "maiden": False, "balls_left": 6, "need": None,
-        "score": {"runs": 30, "wickets": 1},
-        "bowler": {"name": "Teo Zamborin", "runs": 10, "wickets": 0, "overs": "2.0"},
-    }  # fmt: skip
-    state = {
-        "world": {
-            "teams": {"home": {"name": "Harmattan"}, "away": {"name": "Monsoon Port"}},
-            "batting": "home",
-            "bowling": "away",
-            "partnership": {"runs": 3, "balls": 4},
-        },
-        "feed": {},
-    }
-    assert "none for 10 from 2 overs" in after_over(data, state)
+    staged = Staged()
+    staged.over("Lu Morrow")
+    for _ in range(6):
+        staged.ball(1)
+    assert "none for 6 from 1 over" in str(staged.ended()[0].reply).lower()
 
 
 def replies(told: list[Told]) -> list[str]:

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from spectator.environments.cricket import grading
+from spectator.environments.cricket import WORLD, grading
 from spectator.environments.cricket.forecast.outlook import outlook_of
 from spectator.environments.cricket.laws import Ball, Innings, format_of
 from spectator.environments.cricket.match.engine import load_model
 from spectator.environments.world import derive_seed
+from spectator.evaluation import figures
 from spectator.observations import Observation
 from tests.environments.cricket.builders import BOWLED, DOT, SIX, bowl, fresh
 from tests.environments.cricket.playing import Chooser, captain, last_of, play, tools_of
@@ -195,6 +196,13 @@ def test_the_shares_make_a_whole_and_no_loss_scores_above_a_win() -> None:
         scores[last.metadata["rubric"]["result"]].append(last.reward)
     assert max(scores[0.0]) < min(scores[1.0])
     assert all(0.0 <= score <= 1.0 for found in scores.values() for score in found)
+
+
+def test_no_part_of_the_score_has_the_name_of_another_figure() -> None:
+    """Reports also show a coherence and a tool validity, which are computed otherwise."""
+    rubric = play(1, "heuristic", max_overs=1).last.metadata["rubric"]
+    measures = {measure.name for measure in (*WORLD.measures, *figures.MEASURES)}
+    assert rubric.keys() & measures <= {"score"}
 
 
 def test_every_part_is_a_share_of_one() -> None:

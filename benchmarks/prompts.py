@@ -13,7 +13,7 @@ from typing import Any, Final, get_args
 
 from spectator.catalog import load_world
 from spectator.evaluation.estimate import TOKENS_A_CHARACTER, Rehearsal, prompt_text, rehearse
-from spectator.policies.prompts import ModelSettings, Style
+from spectator.policies.model_settings import ModelSettings, Style
 
 MATCHES: Final[tuple[tuple[str, str, Mapping[str, Any], str], ...]] = (
     ("cricket, 5 overs, by the ball", "cricket", {"max_overs": 5}, "tactician"),

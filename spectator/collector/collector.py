@@ -34,8 +34,8 @@ from spectator.journal.sql_journal import SqlJournal
 from spectator.model_calls import ModelCall
 from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.policies.model import ModelPolicy
+from spectator.policies.model_settings import ModelSettings
 from spectator.policies.policy import Action, Policy, Preset, ScriptedPolicy
-from spectator.policies.prompts import ModelSettings
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.runs.actors import ActorHandle
 from spectator.runs.attempts import AgentRule, EpisodeSetup, Halt, play_episode

@@ -22,8 +22,8 @@ from spectator.llm.endpoints import Price
 from spectator.llm.tool_calls import REASON
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_presets import ModelBuild
+from spectator.policies.model_settings import ModelSettings
 from spectator.policies.policy import ScriptedPolicy
-from spectator.policies.prompts import ModelSettings
 from spectator.policies.recorded_endpoint import PATIENCE_S, at_once
 
 TOKENS_A_CHARACTER: Final = 0.34

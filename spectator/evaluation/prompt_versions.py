@@ -9,8 +9,8 @@ from typing import Final, get_args
 from spectator.catalog import LoadWorld
 from spectator.environments.world import World
 from spectator.policies.model_presets import ModelBuild
+from spectator.policies.model_settings import PromptSize
 from spectator.policies.policy import Preset
-from spectator.policies.prompts import PromptSize
 
 WITH: Final = "@"
 """Separates a captain from the version of its prompt: ``llm:mine@short``."""

@@ -27,7 +27,8 @@ from pydantic import (
 from spectator.errors import ConfigurationError
 from spectator.llm.constraint import ConstraintSetting, Subset, fits_style
 from spectator.llm.endpoints import PROVIDERS, Form, Price, check_base_url
-from spectator.policies.prompts import EDITION, ModelSettings, PromptSize, Style
+from spectator.policies.model_settings import ModelSettings, PromptSize, Style
+from spectator.policies.prompts import EDITION
 
 _VARIABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,127}")
 _LIKE_A_KEY: Final = re.compile(

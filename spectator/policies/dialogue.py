@@ -14,13 +14,12 @@ from spectator.events import encode_json
 from spectator.llm.chat import Conversation, FrozenMessage, FrozenPrefix, Message
 from spectator.llm.tool_calls import REASON, ParsedCall
 from spectator.observations import LegalAction, Observation
+from spectator.policies.model_settings import ModelSettings, Style
 from spectator.policies.policy import Action
 from spectator.policies.prompts import (
     TEXT_ALONE,
     ActionCatalogue,
     Briefing,
-    ModelSettings,
-    Style,
     TextCache,
     answer_form,
     call_text,

@@ -34,6 +34,7 @@ from spectator.llm.schema import UnsupportedSchema
 from spectator.llm.tool_calls import CallRejected, ParsedCall, WrittenCall, check_call, written_form
 from spectator.observations import Observation
 from spectator.policies.dialogue import LinePrompts
+from spectator.policies.model_settings import ModelSettings
 from spectator.policies.policy import (
     THOUGHT_LIMIT,
     Decision,
@@ -41,7 +42,7 @@ from spectator.policies.policy import (
     ScriptedPolicy,
     Thought,
 )
-from spectator.policies.prompts import EDITION, Briefing, ModelSettings, call_text, strict_tools
+from spectator.policies.prompts import EDITION, Briefing, call_text, strict_tools
 from spectator.policies.recorded_endpoint import PATIENCE_S, RecordedEndpoint, at_once
 from spectator.policies.short_prompts import stepped_actions
 from spectator.policies.spending import SpendLimit, Spent

@@ -34,8 +34,8 @@ from spectator.llm.token_prompts import TokenPrompts
 from spectator.observations import Observation
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.model import ModelPolicy
+from spectator.policies.model_settings import ModelSettings
 from spectator.policies.policy import Policy, Preset, ScriptedPolicy
-from spectator.policies.prompts import ModelSettings
 from spectator.rollouts.handlers import EpisodeContext, EpisodeHandler, NullHandler, info_of, within
 from spectator.rollouts.request import ACTOR
 from spectator.rollouts.served_policy import ServedAddress, ServedPolicy

@@ -26,7 +26,7 @@ from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
 from spectator.llm.endpoints import Price
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.model_presets import ModelSeat, model_presets
-from spectator.policies.prompts import ModelSettings
+from spectator.policies.model_settings import ModelSettings
 from tests.fakes import ManualClock
 
 

@@ -16,8 +16,9 @@ from spectator.llm.retry import RetryPolicy
 from spectator.llm.tool_calls import find_calls
 from spectator.observations import Observation
 from spectator.policies.model import ModelPolicy
+from spectator.policies.model_settings import ModelSettings
 from spectator.policies.policy import Decision, ScriptedPolicy
-from spectator.policies.prompts import Briefing, ModelSettings
+from spectator.policies.prompts import Briefing
 from tests.fakes import ManualClock
 from tests.llm.test_client import FakeReply, FakeTransport, client
 from tests.policies.seats import observed

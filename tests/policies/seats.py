@@ -17,8 +17,9 @@ from spectator.observations import LegalAction, Observation
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_presets import ModelSeat, model_presets
+from spectator.policies.model_settings import ModelSettings
 from spectator.policies.policy import Preset, ScriptedPolicy
-from spectator.policies.prompts import Briefing, ModelSettings, arguments_alone, tool_and_arguments
+from spectator.policies.prompts import Briefing, arguments_alone, tool_and_arguments
 
 KEY_VARIABLE = "FAKE_KEY"
 

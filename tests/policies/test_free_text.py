@@ -13,8 +13,8 @@ from spectator.llm.chat import ChatAnswer
 from spectator.llm.tool_calls import MAX_TEXT
 from spectator.observations import Observation
 from spectator.policies.model import ModelPolicy
+from spectator.policies.model_settings import ModelSettings
 from spectator.policies.policy import Decision, ScriptedPolicy
-from spectator.policies.prompts import ModelSettings
 from tests.fakes import ManualClock
 from tests.policies.seats import ScriptedClient, said
 from tests.profiled_worlds import ESSAY, ORDERING

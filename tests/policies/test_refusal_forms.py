@@ -14,8 +14,8 @@ from spectator.llm.chat import ChatAnswer, ToolCall
 from spectator.observations import Observation
 from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.policies.model import ModelPolicy
+from spectator.policies.model_settings import ModelSettings, Style
 from spectator.policies.policy import ScriptedPolicy
-from spectator.policies.prompts import ModelSettings, Style
 from spectator.training.text_episode import CALL_A_TOOL, TextEpisode
 
 WORLDS: list[tuple[str, Mapping[str, Any]]] = [

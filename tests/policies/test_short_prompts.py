@@ -12,7 +12,7 @@ from spectator.catalog import load_world
 from spectator.evaluation.estimate import prompt_text, rehearse
 from spectator.llm.chat import ChatAnswer
 from spectator.llm.tool_calls import find_calls
-from spectator.policies.prompts import ModelSettings, Style
+from spectator.policies.model_settings import ModelSettings, Style
 from spectator.policies.short_prompts import brief_actions, signature
 
 MATCHES: tuple[tuple[str, Mapping[str, Any], str], ...] = (

@@ -16,8 +16,8 @@ from spectator.environments.cricket.match.field import PRESETS
 from spectator.environments.cricket.prompt import GUIDE, actions, lines, opening, render_prompt
 from spectator.evaluation.estimate import TOKENS_A_CHARACTER, Rehearsal, rehearse
 from spectator.observations import Observation
+from spectator.policies.model_settings import ModelSettings
 from spectator.policies.policy import ScriptedPolicy
-from spectator.policies.prompts import ModelSettings
 
 CRICKET = load_world("cricket")
 

@@ -25,8 +25,9 @@ from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, Usage
 from spectator.observations import Observation
 from spectator.policies.model import ModelPolicy
+from spectator.policies.model_settings import ModelSettings
 from spectator.policies.policy import ScriptedPolicy
-from spectator.policies.prompts import Briefing, ModelSettings
+from spectator.policies.prompts import Briefing
 from spectator.policies.spending import SpendLimit
 
 _SLOT: Final = re.compile(r"\b[bf]\d{1,2}\b")

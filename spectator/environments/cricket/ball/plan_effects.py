@@ -52,9 +52,9 @@ _DEEP_GIVES_ONE = 0.20
 _DEEP_CATCHES = 0.35
 _RING_CATCHES = 0.20
 _CLOSE_CATCHES = 1.0
-_RUNS_ON = 0.7
+_RUNS_ON = 0.85
 """Share of the singles into a sector without anyone to stop them that run on to the rope."""
-_DOTS_RUN_ON = 0.25
+_DOTS_RUN_ON = 0.35
 """The same of the balls that the usual field stops, which a sector without anyone lets through."""
 _NEIGHBOUR = 0.3
 """How much of a sector a fielder in the next one covers, as a fielder of its own."""

@@ -439,7 +439,7 @@ def place_name(x: float, y: float) -> str:
     """Return the name of the position at a point, seen from the striker.
 
     >>> place_name(3.0, -13.0), place_name(-40.0, 40.0), place_name(10.0, 12.0)
-    ('slip', 'cow corner', 'short cover')
+    ('slip', 'deep midwicket', 'short mid-off')
     """
     name, (px, py) = min(POSITIONS.items(), key=lambda one: math.hypot(one[1][0] - x, one[1][1] - y))
     reach = NEAR_M if math.hypot(px, py) > 20 else 4.0
@@ -447,7 +447,8 @@ def place_name(x: float, y: float) -> str:
         reach = 20.0
     if math.hypot(px - x, py - y) <= reach:
         return name
-    return f"{'deep' if is_outside(x, y) else 'short'} {_SIDES[zone_of(x, y) - 1]}"
+    side = _SIDES[zone_of(x, y) - 1]
+    return f"deep {side}" if is_outside(x, y) else f"short {side.replace('long-', 'mid-')}"
 
 
 def moved(old: Any, new: Any) -> list[list[str]]:

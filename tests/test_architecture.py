@@ -135,6 +135,7 @@ WEB = {"fastapi", "starlette", "jinja2", "uvicorn"}
 RULES_MAY_IMPORT: dict[str, set[str]] = {
     "cricket": {"numpy", "threadpoolctl", "torch"},
     "collider": {"numpy", "scipy", "iminuit", "pyhf", "particle"},
+    "foreign_games": {"numpy"},
 }
 """Packages from outside that the rules of a world may import, beside pydantic; a world not named, none."""
 

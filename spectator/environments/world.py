@@ -67,6 +67,10 @@ class Pack:
         return {name: value for name, value in self.options.items() if not isinstance(value, Mapping)}
 
 
+RivalReward = Callable[[Mapping[str, Any], Mapping[str, float]], float | Mapping[str, float]]
+"""See :attr:`World.rival_reward`."""
+
+
 def _never(options: Mapping[str, Any]) -> bool:
     return False
 
@@ -150,9 +154,9 @@ class World:
         showcase: Pairs of captain and opponent worth watching, best first; for :meth:`pairings`.
         analyst: Makes a :class:`.contract.Analyst`, which evaluates alternatives; ``None`` if the world does
             not support them.
-        rival_reward: Returns the reward of the other seats at the end, from the complete options and the
-            parts of the agent's score (``rubric``), so that a model that plays every seat can be trained in
-            each; ``None`` if only the agent can be trained.
+        rival_reward: Returns the reward of the other seats at the end, or a mapping with the reward of each,
+            from the complete options and the parts of the agent's score (``rubric``), so that a model that
+            plays every seat can be trained in each; ``None`` if only the agent can be trained.
     """
 
     name: str
@@ -203,7 +207,7 @@ class World:
     title_of_one: str = ""
     analyst: Callable[[], Analyst] | None = None
     showcase: Sequence[tuple[str, str]] = ()
-    rival_reward: Callable[[Mapping[str, Any], Mapping[str, float]], float] | None = None
+    rival_reward: RivalReward | None = None
 
     def pairings(self) -> list[tuple[str, str | None]]:
         """List pairs of captain and opponent to watch: different, free of charge, and available here.

@@ -361,7 +361,8 @@ class Driver:
         if reward is None or not parts or not known or not (rivals := self._plan.rivals):
             return ended
         earned = reward(self._plan.options, parts)
-        return ended.model_copy(update={"seat_rewards": dict.fromkeys(rivals, earned)})
+        by_seat = earned if isinstance(earned, Mapping) else dict.fromkeys(rivals, earned)
+        return ended.model_copy(update={"seat_rewards": {seat: by_seat[seat] for seat in rivals}})
 
     async def _checkpoint(self, checkpoints: Checkpoints, recorded: int, stepped: Stepped) -> None:
         past = Past(self._policies.by_actor, self._refusals, self._turn, self._total, stepped, self._own)

@@ -227,12 +227,16 @@ def games(tmp_path_factory: pytest.TempPathFactory, packages: Path) -> dict[str,
     folder = tmp_path_factory.mktemp("games")
     for name, text in FILE.findall(PAGE.read_text("utf-8")):
         (folder / name).write_text(text, encoding="utf-8")
+    three = (folder / "my_kuhn.py").read_text().replace("kuhn_poker", "kuhn_poker(players=3)")
+    (folder / "my_three.py").write_text(three.replace('"kuhn"', '"kuhn_of_three"'))
     entries = re.search(r"\[project\.entry-points\.(.*?)\n\n", (folder / "pyproject.toml").read_text(), re.S)
     assert entries is not None
     installed = folder / "my_games-0.1.0.dist-info"
     installed.mkdir()
     (installed / "METADATA").write_text("Metadata-Version: 2.1\nName: my-games\nVersion: 0.1.0\n")
-    (installed / "entry_points.txt").write_text("[" + entries[1].replace('"', ""))
+    (installed / "entry_points.txt").write_text(
+        "[" + entries[1].replace('"', "") + "\nkuhn_of_three = my_three:WORLD\n"
+    )
     return {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), str(ROOT), str(packages)])}
 
 
@@ -309,16 +313,20 @@ def test_the_page_s_games_are_evaluated(mine: dict[str, str], tmp_path: Path) ->
     assert {one["name"] for one in results["captains"]} == {"llm:mine", "random"}
 
 
-def test_both_seats_of_the_page_s_games_are_trained(mine: dict[str, str], tmp_path: Path) -> None:
+@pytest.mark.parametrize("world", ["kuhn", "kuhn_of_three"])
+def test_every_seat_of_a_game_is_trained_on_its_own_reward(
+    mine: dict[str, str], tmp_path: Path, world: str
+) -> None:
     command(
-        mine, "rollouts", "run", "--env", "kuhn", "--captain", "llm:mine", "--opponent", "self",
+        mine, "rollouts", "run", "--env", world, "--captain", "llm:mine", "--opponent", "self",
         "--episodes", "2", "--group-size", "2", "--startup-jitter", "0", "--out", str(tmp_path / "run"),
     )  # fmt: skip
     out = tmp_path / "groups.jsonl"
     command(mine, "rollouts", "export", str(tmp_path / "run"), "--format", "groups", "--out", str(out))
-    first, second = map(json.loads, out.read_text().splitlines())
-    assert (first["seat"], second["seat"]) == ("player_0", "player_1")
-    assert [-reward for reward in first["rewards"]] == second["rewards"] and 0 not in first["rewards"]
+    groups = [json.loads(line) for line in out.read_text().splitlines()]
+    assert [one["seat"] for one in groups] == list(game_world(world, GAMES[world]).actors)
+    for earned in zip(*(one["rewards"] for one in groups), strict=True):
+        assert sum(earned) == 0 and any(earned)
 
 
 @pytest.mark.browser
@@ -329,7 +337,8 @@ def test_the_board_is_on_the_watch_page(games: dict[str, str], tmp_path: Path, c
         httpx.Client(base_url=server.base_url, timeout=30) as client,
         sync_playwright() as playwright,
     ):
-        asked = {"environment": "tictactoe", "seed": 3, "pace": "max"}
+        players = {"captain_preset": "random", "opponent_choice": "random"}
+        asked = {"environment": "tictactoe", "seed": 3, "pace": "max", **players}
         begun = client.post("/custom/start_episode", json=asked)
         assert begun.status_code == 202, begun.text
         options = ["--no-sandbox", "--disable-dev-shm-usage"]

@@ -6,6 +6,7 @@ import random
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from typing import Any, ClassVar, Final
 
@@ -247,8 +248,8 @@ class TextArenaGame(ForeignGame):
 
     def __init__(self, name: str, *, hidden: bool, players: int = 2, seats: Sequence[str] = ()) -> None:
         textarena = _import("textarena", "textarena")
-        self.hidden, self._make = hidden, lambda: _made("TextArena", textarena.make, name)
-        self.seats = _seats(seats, players)
+        self._make: Callable[[], Any] = partial(_made, "TextArena", textarena.make, name)
+        self.hidden, self.seats = hidden, _seats(seats, players)
 
     def begin(self, seed: int) -> GameView:
         """Reset a new environment, as wrappers keep what was said; see :meth:`ForeignGame.begin`."""

@@ -49,7 +49,7 @@ INSTALL = {
     "psycopg": "make install",
     "inspect_ai": "make openenv-venv",
     "the lowest uvicorn and websockets": "make install",
-    "games of other packages": "make envs-venv",
+    "environments of other packages": "make envs-venv",
     "espeak-ng": "apt-get install espeak-ng",
     "hibari-tts": "make install",
     "the compiled loop": "apt-get install gcc python3-dev; touch pyproject.toml; make install",

@@ -54,7 +54,7 @@ def packages() -> Iterator[Path]:
     python = f"python{sys.version_info.major}.{sys.version_info.minor}"
     folder = ROOT / ".venv-envs" / "lib" / python / "site-packages"
     there = (ROOT / ".venv-envs" / ".installed").exists() and folder.exists()
-    sys.path.append(require("games of other packages", str(folder) if there else None))
+    sys.path.append(require("environments of other packages", str(folder) if there else None))
     yield folder
     sys.path.remove(str(folder))
 

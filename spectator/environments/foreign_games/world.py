@@ -30,7 +30,6 @@ from spectator.policies.policy import (
     Decision,
     Preset,
     ScriptedPolicy,
-    Stateless,
     generator_snapshot,
     restore_generator,
 )
@@ -123,7 +122,7 @@ class GameEnvironment:
     def __init__(self, name: str, start: Callable[[], ForeignGame]) -> None:
         self._type, self._start = f"{name}.position", start
         self._game: ForeignGame | None = None
-        self._position = GameView(None, "", {}, {})
+        self._view = GameView(None, "", {}, {})
 
     def reset(self, *, seed: int, episode_id: str, options: Mapping[str, Any]) -> Observation:
         """Deal the game."""
@@ -141,7 +140,7 @@ class GameEnvironment:
 
     def step(self, action: Action) -> Observation:
         """Carry out a legal move, or refuse it."""
-        game, before = self._game, self._position
+        game, before = self._game, self._view
         if game is None or before.actor is None:
             return self._observe(Refusal("episode.over", "The game is over; reset to play again."))
         kind, field = (TextMove, "text") if game.free_text else (Move, "move")
@@ -157,11 +156,11 @@ class GameEnvironment:
             self._take(game.play(move if game.free_text else before.legal[move]))
         self._actions.append(dict(action))
         agent = game.seats[0]
-        self._reward = self._position.rewards[agent] - before.rewards[agent]
+        self._reward = self._view.rewards[agent] - before.rewards[agent]
         self._facts.append(
             Fact(self._type, GamePosition(**self._public, actor=before.actor, move=move).model_dump())
         )
-        return self._observe(self._reward)
+        return self._observe(reward=self._reward)
 
     @property
     def state(self) -> Mapping[str, Any]:
@@ -179,7 +178,7 @@ class GameEnvironment:
         for action in actions:
             self.step(action)
         self._facts = []
-        return self._observe(self._reward if self._position.actor is None else 0.0)
+        return self._observe(reward=self._reward if self._view.actor is None else 0.0)
 
     def facts(self) -> Sequence[Fact]:
         """Return what happened since the last call."""
@@ -188,7 +187,7 @@ class GameEnvironment:
 
     def truth(self) -> Mapping[str, Any]:
         """Return what each seat saw last, if others could not see it."""
-        return {"seen": dict(self._seen)} if self._hidden and self._position.actor is None else {}
+        return {"seen": dict(self._seen)} if self._hidden and self._view.actor is None else {}
 
     @property
     def _hidden(self) -> bool:
@@ -196,7 +195,7 @@ class GameEnvironment:
 
     @property
     def _public(self) -> dict[str, Any]:
-        at, over = self._position, self._position.actor is None
+        at, over = self._view, self._view.actor is None
         return {
             "number": len(self._actions),
             "text": "" if self._hidden else at.text,
@@ -217,34 +216,29 @@ class GameEnvironment:
                 random.setstate(python)
                 np.random.set_state(numpy)
 
-    def _take(self, position: GameView) -> None:
-        self._position = position
-        if position.actor is not None:
-            self._seen[position.actor] = position.text
+    def _take(self, view: GameView) -> None:
+        self._view = view
+        if view.actor is not None:
+            self._seen[view.actor] = view.text
 
-    def _observe(self, reward: Refusal | float = 0.0) -> Observation:
-        at = self._position
+    def _observe(self, refused: Refusal | None = None, *, reward: float = 0.0) -> Observation:
+        at = self._view
         cut = {} if at.truncated is None else {"truncated": at.truncated}
-        arguments = {
-            "type": "object",
-            "properties": {"move": {"enum": list(at.legal)}},
-            "required": ["move"],
-            "additionalProperties": False,
-        }
+        moves = {"type": "object", "properties": {"move": {"enum": list(at.legal)}}}
+        arguments = {**moves, "required": ["move"], "additionalProperties": False}
         legal: list[LegalAction] = [{"tool": "play", "arguments": arguments}] if at.legal else []
-        refused = reward if isinstance(reward, Refusal) else None
         return Observation(
             actor=at.actor,
             legal_actions=legal,
             content={"text": "" if self._hidden and at.actor is None else at.text},
-            reward=0.0 if isinstance(reward, Refusal) else reward,
+            reward=reward,
             done=at.actor is None,
             refused=refused,
             metadata={"rubric": dict(at.rewards), **cut},
         )
 
 
-class RandomPlayer(Stateless, ScriptedPolicy):
+class RandomPlayer(ScriptedPolicy):
     """Draws a legal move; in games of free text, one of the moves in brackets that it last read.
 
     Args:

@@ -251,6 +251,10 @@ DIGEST_PATTERN: Final = r"^[0-9a-f]{64}$"
 """Pattern of a SHA-256 in hex."""
 
 
+IMPORTED: Final = "imported"
+"""Policy in the seat of an episode that another program played: nothing can be played on from it."""
+
+
 class Seat(EventData):
     """The decision maker of one actor."""
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -349,6 +350,8 @@ def messages_in(value: object, name: str) -> list[ChatMessage]:
     thought = next((text(value[one]) for one in THOUGHTS if text(value.get(one))), "") or parts.thought
     if thought:
         message["reasoning_content"] = encodable(thought)
+    if parts.images:
+        message[IMAGES_OF] = parts.images
     given = next((value[one] for one in _CALLS if value.get(one)), None)
     given = [given] if isinstance(given, Mapping) else given
     calls = [*(given if isinstance(given, list) else ()), *parts.calls]
@@ -423,6 +426,7 @@ class Parts:
 
     text: str = ""
     thought: str = ""
+    images: list[str] = field(default_factory=list)
     calls: list[Any] = field(default_factory=list)
     results: list[ChatMessage] = field(default_factory=list)
 
@@ -463,6 +467,8 @@ def parts_of(value: object) -> Parts:
             thoughts.append(text(part.get("reasoning")) or text(part.get("thinking")) or said or "")
         else:
             texts.append(f"[{text(one) or 'part'}]" if said is None else said)
+            if said is None and (image := _image(part)) is not None:
+                found.images.append(image)
     found.text = encodable("\n".join(one for one in texts if one))
     found.thought = "\n".join(one for one in thoughts if one)
     return found
@@ -470,10 +476,38 @@ def parts_of(value: object) -> Parts:
 
 def _result(part: Any) -> ChatMessage:
     value = part if isinstance(part, Mapping) else {}
-    given = parts_of(next((value[one] for one in _OUTPUT if value.get(one) is not None), None)).text
+    given = parts_of(next((value[one] for one in _OUTPUT if value.get(one) is not None), None))
     answered = next((value[one] for one in ("tool_use_id", "id") if isinstance(value.get(one), str)), "")
-    result: ChatMessage = {"role": "tool", "content": given, "tool_call_id": encodable(answered)}
-    return result if answered else {"role": "tool", "content": given}
+    result: ChatMessage = {"role": "tool", "content": given.text}
+    if answered:
+        result["tool_call_id"] = encodable(answered)
+    if given.images:
+        result[IMAGES_OF] = given.images
+    return result
+
+
+IMAGES_OF: Final = "images"
+"""Member of a message with its images as ``data:`` URLs, which models are not sent again."""
+
+_IMAGE: Final = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
+_LARGEST_IMAGE: Final = 500_000
+
+
+def _image(part: Mapping[str, Any]) -> str | None:
+    """Return the image of a part as a ``data:`` URL, in any form of OpenAI, Anthropic, Gemini, inspect_ai.
+
+    >>> _image({"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBO"}})
+    'data:image/png;base64,iVBO'
+    >>> _image({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}) is None
+    True
+    """
+    held = next((part[one] for one in ("image_url", "image", "source", "inlineData") if part.get(one)), part)
+    if isinstance(held, Mapping):
+        kind = next((held[one] for one in ("media_type", "mimeType", "mime_type") if text(held.get(one))), "")
+        given = text(held.get("data"))
+        held = f"data:{kind};base64,{given}" if kind and given else held.get("url")
+    fits = isinstance(held, str) and len(held) <= _LARGEST_IMAGE and _IMAGE.fullmatch(held)
+    return held if fits else None
 
 
 def _call(value: object, place: int) -> dict[str, Any]:

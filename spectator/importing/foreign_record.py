@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from hashlib import sha256
 from typing import Any, Final
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from spectator import __version__
 from spectator.catalog import world_names
@@ -17,6 +17,7 @@ from spectator.clock import timestamp
 from spectator.environments.world import MAX_SEED
 from spectator.episodes.view import ViewFold
 from spectator.events import (
+    IMPORTED,
     NAME_PATTERN,
     DecisionMade,
     DecisionSource,
@@ -31,7 +32,7 @@ from spectator.events import (
     core_fact,
 )
 from spectator.importing.file_rows import finite_json
-from spectator.importing.foreign import ForeignEpisode, ForeignTurn
+from spectator.importing.foreign import IMAGES_OF, ForeignEpisode, ForeignTurn
 from spectator.journal.encoding import ChatMessage, reply_message, wire_message
 from spectator.llm.exchanges import answered
 from spectator.model_calls import ModelCall
@@ -75,10 +76,24 @@ LINE: Final = 300
 """Characters of a commentary line."""
 
 
-class ImportedWords(EventData):
-    """The model received a text: the task, or an answer of its tools or environment."""
+class SaidMessage(BaseModel):
+    """A message that the model received."""
 
-    text: str = Field(description="The text, capped at 8,192 characters")
+    role: str = Field(description="`user`, `tool`, or another role of its file")
+    content: str = Field(description="Its text, capped at 8,192 characters")
+    length: int | None = Field(default=None, description="Characters of the whole text, if it was cut")
+    name: str | None = Field(default=None, description="Name of the speaker or tool")
+    tool_call_id: str | None = Field(default=None, description="The call that it is the result of")
+    images: list[str] = Field(default=[], description="Its images, as `data:` URLs")
+
+
+class ImportedWords(EventData):
+    """The model received messages or a text: the task, or an answer of its tools or environment."""
+
+    text: str = Field(description="The text, capped at 8,192 characters; empty if there are messages")
+    messages: list[SaidMessage] = Field(default=[], description="The messages, without system messages")
+    omitted: int = Field(default=0, ge=0, description="Further messages, which the event has no room for")
+    private: int = Field(default=0, ge=0, description="System messages, which only operators may read")
     reward: float | None = Field(description="The reward of the step; null if unknown")
     total: float | None = Field(description="The sum of rewards so far; null if none is known yet")
     answers: int = Field(
@@ -98,7 +113,7 @@ def project_said(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     place = f"answer {event.turn} of {answers}" if answers else f"step {event.turn}"
     return {
         "headline": f"{place.capitalize()}{reward}" if event.turn else "The task",
-        "observation": event.data["text"],
+        "observation": _words(event),
         "glance": {"step": event.turn, "progress": done, "at": place, **known},
     }
 
@@ -109,13 +124,25 @@ def narrate_said(event: Event, state: Mapping[str, Any]) -> Sequence[Line]:
         return ()
     reward = event.data["reward"]
     mark = None if reward is None else f"{reward:+g}"
-    return [Line(clean_text(event.data["text"], LINE) or "…", 3 if not reward else 2, mark, str(event.turn))]
+    return [Line(clean_text(_words(event), LINE) or "…", 3 if not reward else 2, mark, str(event.turn))]
+
+
+def _words(event: Event) -> str:
+    """Return what the model received as one text."""
+    said = [f"{_speaker(one)}: {one['content']}" for one in event.data.get("messages") or ()]
+    return clean_text("\n\n".join(said), SHOWN) if said else str(event.data["text"])
 
 
 AGENT: Final = "agent"
 
 SHOWN: Final = 8_192
 """Characters of a text, answer or arguments in an event; the model call has the complete ones."""
+
+ROOM: Final = 8 * SHOWN
+"""Characters of all messages of an event."""
+
+IMAGES: Final = 2_000_000
+"""Characters of all images of an episode; later ones are placeholders in their messages."""
 
 LABEL: Final = 64
 LEGAL: Final = 32
@@ -134,6 +161,7 @@ class ForeignRecord:
         """Time of the next added events."""
         self._conversation: list[Mapping[str, Any]] = []
         self._tools: Sequence[Mapping[str, Any]] = ()
+        self._room_for_images = IMAGES
 
     def add(self, turn: int, facts: Sequence[Fact]) -> None:
         """Add events for the ``facts`` of a turn."""
@@ -148,6 +176,41 @@ class ForeignRecord:
             self.at = max(self.at, one.at)
         elif one.latency_s:
             self.at += timedelta(seconds=one.latency_s)
+
+    def said(
+        self, messages: Sequence[ChatMessage], reward: float | None, total: float | None, answers: int
+    ) -> Fact:
+        """Return the fact that the model received messages, without the private system messages."""
+        shown = [one for one in messages if one["role"] != "system"]
+        kept: list[SaidMessage] = []
+        room = ROOM
+        for one in shown:
+            if room <= 0:
+                break
+            whole, limit = str(one.get("content") or ""), min(SHOWN, room)
+            content = clean_text(whole, limit)
+            room -= len(content)
+            kept.append(
+                SaidMessage(
+                    role=clean_text(str(one["role"]), LABEL),
+                    content=content,
+                    length=len(whole) if len(whole) > limit else None,
+                    name=clean_text(one.get("name") or "", LABEL) or None,
+                    tool_call_id=clean_text(one.get("tool_call_id") or "", 200) or None,
+                    images=[image for image in one.get(IMAGES_OF, ()) if self._has_room(image)],
+                )
+            )
+        said = ImportedWords(
+            text="", messages=kept, omitted=len(shown) - len(kept), private=len(messages) - len(shown),
+            reward=reward, total=total, answers=answers,
+        )  # fmt: skip
+        return Fact(SAID, said.model_dump(mode="json", exclude_defaults=True))
+
+    def _has_room(self, image: str) -> bool:
+        """Whether the episode has room for an image; it is then taken."""
+        fits = len(image) <= self._room_for_images
+        self._room_for_images -= len(image) if fits else 0
+        return fits
 
     def decided(self, episode: ForeignEpisode, one: ForeignTurn) -> DecisionMade:
         """Return the decision of a model's answer, and keep its call."""
@@ -186,7 +249,10 @@ class ForeignRecord:
     def _call(self, episode: ForeignEpisode, one: ForeignTurn) -> ModelCall:
         if one.fresh_prompt:
             self._conversation = []
-        self._conversation += [wire_message(message) for message in one.asked]
+        self._conversation += [
+            wire_message({name: value for name, value in message.items() if name != IMAGES_OF})
+            for message in one.asked
+        ]
         self._tools = self._tools or list(episode.tools)
         reply = _reply(one, episode)
         call = ModelCall(
@@ -229,9 +295,9 @@ def started_fact(
         title=clean_text(episode.title or episode.environment, 100) or environment,
         options={},
         seed=episode.seed if episode.seed is not None and 0 <= episode.seed <= MAX_SEED else 0,
-        seats={AGENT: Seat(policy="imported", label=agent, source=source)},
+        seats={AGENT: Seat(policy=IMPORTED, label=agent, source=source)},
         agent=AGENT,
-        pack="imported",
+        pack=IMPORTED,
         pace="max",
         narration=False,
         spectator_version=__version__,

@@ -19,10 +19,8 @@ from spectator.importing.file_rows import UNEXPECTED, SkippedEntry, Source
 from spectator.importing.foreign import ForeignEpisode, ForeignTurn
 from spectator.importing.foreign_record import (
     ForeignRecord,
-    conversation_text,
     plain_name,
     rewards_of,
-    said_fact,
     started_fact,
     step_fact,
 )
@@ -74,20 +72,20 @@ def build(episode: ForeignEpisode, run_id: str | None, known_at: datetime) -> Bu
     total: float | None = None
     for turn, one in enumerate(episode.turns, 1):
         if turn == 1:
-            record.add(0, [said_fact(conversation_text(one.asked), None, None, len(episode.turns))])
+            record.add(0, [record.said(one.asked, None, None, len(episode.turns))])
         last = turn == len(episode.turns)
         reward = _reward(episode, one, last)
         total = total if reward is None else (total or 0.0) + reward
         record.pass_time(one)
         facts = [core_fact(record.decided(episode, one))]
         following = episode.after if last else episode.turns[turn].asked[episode.turns[turn].known :]
-        facts.append(said_fact(conversation_text(following), reward, total, len(episode.turns)))
+        facts.append(record.said(following, reward, total, len(episode.turns)))
         if reward is not None:
             rubric = episode.rubric if last else {}
             facts.append(step_fact(reward, rubric, last=last, done=last and episode.ended))
         record.add(turn, facts)
     if not episode.turns:
-        record.add(0, [said_fact(conversation_text(episode.after), None, None, 0)])
+        record.add(0, [record.said(episode.after, None, None, 0)])
     record.add(len(episode.turns), [core_fact(Warned(message=clean_text(n, 500))) for n in episode.notes])
     record.add(len(episode.turns), [core_fact(_ended(episode, profile, total))])
     return BuiltEpisode(episode_id, record.events, record.calls)

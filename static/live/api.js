@@ -19,7 +19,7 @@ export function rememberToken(token) {
   try { sessionStorage.setItem(TOKEN, token.trim()); } catch { /* a frame without storage asks again */ }
 }
 
-function recallToken() {
+export function recallToken() {
   try { return sessionStorage.getItem(TOKEN) ?? ""; } catch { return ""; }
 }
 

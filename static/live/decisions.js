@@ -32,6 +32,9 @@ export const FAILURE_WORDS = {
 /** What kinds of deciders are called. @type {Record<string, string>} */
 export const SOURCE_WORDS = { model: "model", fallback: "fallback", random: "random", human: "person", heuristic: "scripted", oracle: "sees the truth", remote: "remote" };
 
+/** Whether another program played an episode, so that nothing can be played on from it. @param {any} episode */
+export const playedElsewhere = (episode) => Object.values(episode?.seats ?? {}).some((seat) => seat.policy === "imported");
+
 /** @param {number} seq @param {number} turn @param {Record<string, any>} data @returns {Decided} */
 export function newDecision(seq, turn, data) {
   return { seq, turn, actor: data.actor ?? "", tool: typeof data.action?.tool === "string" ? data.action.tool : "", source: data.source ?? "", data, points: null, refused: data.refused ?? null };

@@ -1,6 +1,7 @@
 // @ts-check
 // The card above the commentary after the end: result, parts of the reward, turning points, next steps.
 
+import { playedElsewhere } from "../live/decisions.js";
 import { momentsOf } from "../live/moments.js";
 import { h, replace, setText } from "./dom.js";
 import { momentLink } from "./go_to.js";
@@ -65,6 +66,7 @@ export function mountEnding(root, { timeline, restart, turns, fork }) {
       if (drawn === now) return;
       drawn = now;
       episode = state.episode ?? {};
+      rematch.hidden = branch.hidden = playedElsewhere(episode);
       setText(result, clip(plain(episode.result ?? "It ended without a result."), 160));
       const parts = rewardParts(timeline).map(([name, value]) => `${words(name)} ${value.toFixed(2)}`);
       const total = typeof episode.score === "number" ? `Reward of ${clip(plain(episode.seats?.[episode.agent]?.label ?? "the agent"), 40)}: ${episode.score.toFixed(2)}` : "";

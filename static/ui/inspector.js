@@ -103,7 +103,7 @@ function rows(made, seat) {
   const all = /** @type {[string, string][]} */ ([
     ["Decided by", [SOURCE_WORDS[made.source] ?? made.source, data.model].filter(Boolean).join(", ")], ["Seat of", seat.label ?? ""],
     ["Fallback reason", data.fallback_reason ?? ""], ["Refused", made.refused ? `${made.refused.message} (${made.refused.rule})` : ""],
-    ["Worth", pointsText(made.points)], ["Tokens", tokenWords(data)], ["Time", data.latency_s === undefined ? "" : duration(data.latency_s)],
+    ["Worth", pointsText(made.points)], ["Tokens", tokenWords(data)], ["Time", !data.latency_s ? "" : duration(data.latency_s)],
     ["Cost", typeof data.cost === "number" ? exactCost(data.cost) : ""], ["Requests", data.exchanges?.length > 1 ? String(data.exchanges.length) : ""], ["Failed requests", failures.join("; ")],
     ["Parsing", data.parse === "repaired" ? "the text had to be repaired" : data.parse === "failed" ? "failed" : ""], ["Event", `${made.seq}, turn ${made.turn}`],
   ]);

@@ -1,6 +1,7 @@
 // @ts-check
 // Fetches parts of the watch page when they are first used, and the seat when a person plays: few viewers need any.
 
+import { playedElsewhere } from "../live/decisions.js";
 import { h, setText } from "./dom.js";
 import { plain } from "./text.js";
 
@@ -89,6 +90,7 @@ export function operatorWhenUsed(opener, root, episodeId) {
   return {
     update(state) {
       newest = state;
+      opener.hidden = playedElsewhere(state.episode);
       operator()?.update(state);
     },
   };
@@ -110,7 +112,7 @@ export function forkWhenAsked(opener, origin, root, episodeId, page) {
     /** @param {any} state the newest, wherever the viewer stands */
     update(state) {
       const parent = state.episode?.parent;
-      opener.hidden = page.timeline.headSeq === 0;
+      opener.hidden = page.timeline.headSeq === 0 || playedElsewhere(state.episode);
       origin.hidden = !parent;
       if (!parent || origin.textContent) return;
       setText(origin, `forked from ${plain(parent.episode_id).slice(-6)} at turn ${parent.turn}`);

@@ -136,7 +136,7 @@ function formingCall(forming) {
 
 /** @param {any} decision */
 function costText(decision) {
-  const parts = decision.latency_s === undefined ? [] : [duration(decision.latency_s)];
+  const parts = !decision.latency_s ? [] : [duration(decision.latency_s)];
   const tokens = (decision.tokens_in ?? 0) + (decision.tokens_out ?? 0);
   if (tokens) parts.push(`${decision.tokens_estimated ? "about " : ""}${plural(tokens, "token")}`);
   if (decision.cost > 0) parts.push(money(decision.cost));
@@ -146,9 +146,10 @@ function costText(decision) {
 /** What a model took in the match so far. @param {any} usage */
 function totalText(usage) {
   if (!usage) return "";
-  const parts = [plural(usage.decisions, "decision"), plural(usage.tokens_in + usage.tokens_out, "token")];
+  const tokens = usage.tokens_in + usage.tokens_out;
+  const parts = [plural(usage.decisions, "decision"), ...(tokens ? [plural(tokens, "token")] : [])];
   if (usage.cost > 0) parts.push(money(usage.cost));
-  parts.push(`${duration(usage.latency_s / Math.max(1, usage.decisions))} each`);
+  if (usage.latency_s) parts.push(`${duration(usage.latency_s / Math.max(1, usage.decisions))} each`);
   if (usage.fallbacks) parts.push(`${usage.fallbacks} made by the fallback`);
   return `This match: ${parts.join(" · ")}`;
 }

@@ -2,6 +2,7 @@
 // One sibling on the page of a group: its state at a decision, and the row of its path.
 
 import { alone } from "../live/siblings.js";
+import { playedElsewhere } from "../live/decisions.js";
 import { h, replace, setAttribute, setText, svg } from "./dom.js";
 import { figure, ownWords } from "./run_words.js";
 import { decidedWords } from "./side.js";
@@ -31,6 +32,7 @@ export function makeSibling(key, id, root, mountFork, showWords) {
     /** @param {{state: any, seq: number, decision: any, member: any, earned: number, advantage: number | null, alone: boolean, past: boolean, branch: any}} view */
     update({ state, seq, decision, member, earned: sum, advantage, alone: byItself, past, branch }) {
       const { episode = {}, world = {} } = state;
+      fork.hidden = playedElsewhere(episode);
       setText(standing, member.standing === "playing" ? `turn ${member.turns}, running` : words(member.standing));
       setText(parent, branch ? `branch of …${clip(plain(branch.parent).slice(-8), 12)} at event ${branch.seq ?? "?"}: ${clip(plain(branch.captain), 30)}` : "");
       setText(headline, clip(plain(world.headline) || "Not begun", 120));

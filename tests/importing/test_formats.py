@@ -207,7 +207,7 @@ def test_lines_of_trl_take_conversations_too(tmp_path: Path) -> None:
     (one,) = imported(path, tmp_path / "run")
     assert one.summary.score == 0.5
     assert one.of_type("decision.made")[0]["action"] == {"tool": "add", "arguments": {"a": 2, "b": 2}}
-    assert "tool: 4" in one.of_type("imported.said")[-1]["text"]
+    assert one.of_type("imported.said")[-1]["messages"][0]["content"] == "4"
 
 
 def inspect_text(path: Path) -> Path:
@@ -537,7 +537,8 @@ def test_a_prompt_that_is_repeated_is_shown_once(tmp_path: Path) -> None:
         {**step, "step_id": 2, "messages": more, "response": "two"},
     ]
     (one,) = imported(lines(tmp_path / "steps.jsonl", *rows), tmp_path / "run")
-    assert [each["text"] for each in one.of_type("imported.said")] == ["user: first", "user: second", ""]
+    said = [each.get("messages", []) for each in one.of_type("imported.said")]
+    assert [[message["content"] for message in each] for each in said] == [["first"], ["second"], []]
     assert [len(call.call.messages) for call in one.calls] == [1, 3]
 
 

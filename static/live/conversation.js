@@ -20,7 +20,7 @@ const KINDS = /** @type {Record<string, Message["kind"]>} */ ({ system: "system"
 /** The only kinds of address that are shown as an image. */
 const IMAGE = /^data:image\/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}$/;
 /** What a file's image is in the text of its message. */
-const PLACEHOLDER = /^\[(?:image|image_url|input_image|part)\]\n?/gm;
+const PLACEHOLDER = /^\[(?:image|image_url|input_image|part)\](?:\n|$)/m;
 
 const known = (/** @type {unknown} */ value) => (typeof value === "number" ? value : null);
 
@@ -91,7 +91,7 @@ export class Conversation {
     const listed = data.messages ?? (data.text ? [{ role: "environment", content: data.text }] : []);
     const said = listed.map((/** @type {any} */ one) => {
       const images = (one.images ?? []).filter((/** @type {string} */ image) => IMAGE.test(image));
-      const text = images.length ? String(one.content).replace(PLACEHOLDER, "").trimEnd() : String(one.content);
+      const text = images.reduce((/** @type {string} */ rest) => rest.replace(PLACEHOLDER, ""), String(one.content)).trimEnd();
       return message(event, { kind: KINDS[one.role] ?? "other", role: one.role, text, length: one.length ?? null, images, name: one.role === "tool" ? this.#answers(one) : one.name ?? "" });
     });
     if (data.omitted) said.push(message(event, { kind: "note", text: `${data.omitted} more messages are in its file, for which this record has no room.` }));

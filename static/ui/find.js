@@ -45,7 +45,7 @@ function rangeOf({ block, at, length }) {
 export function mountFind(form, blocks) {
   const input = h("input", { class: "input find__text", type: "search", "aria-label": "Find in the conversation", placeholder: "Find in the conversation", enterkeyhint: "search" });
   const count = h("span", { class: "find__count", role: "status" });
-  const step = (/** @type {-1 | 1} */ by, /** @type {string} */ label, /** @type {string} */ sign) => h("button", { class: "tool", type: "button", disabled: true, "aria-label": label, on: { click: () => move(by) } }, sign);
+  const step = (/** @type {-1 | 1} */ by, /** @type {string} */ label, /** @type {string} */ sign) => h("button", { class: "tool", type: "button", hidden: true, "aria-label": label, on: { click: () => move(by) } }, sign);
   const buttons = [step(-1, "Previous match", "↑"), step(1, "Next match", "↓")];
   form.append(h("span", { class: "find__key", "aria-hidden": "true" }, "/"), input, count, ...buttons);
   /** @type {Place[]} */ let places = [];
@@ -58,7 +58,7 @@ export function mountFind(form, blocks) {
     searched = plain(input.value);
     places = placesOf(blocks(), searched);
     now = -1;
-    for (const button of buttons) button.disabled = places.length === 0;
+    for (const button of buttons) button.hidden = places.length === 0;
     if (places.length) move(1);
     else draw();
   }

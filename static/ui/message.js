@@ -92,8 +92,7 @@ export function makeDrawer(root, episodeId) {
 
   /** What an answer cost, as far as it is known. @param {Message["cost"]} cost */
   const costWords = (cost) => [
-    cost.tokens_in === null ? "" : `${cost.tokens_in.toLocaleString("en")} in`, cost.tokens_out === null ? "" : `${cost.tokens_out.toLocaleString("en")} out`,
-    cost.latency_s > 0 ? duration(cost.latency_s) : "", cost.finish && !["stop", "tool_calls", "end_turn", "tool_use"].includes(cost.finish) ? `ended by ${words(cost.finish)}` : "",
+    tokenWords(cost.tokens_in, cost.tokens_out), cost.latency_s > 0 ? duration(cost.latency_s) : "", cost.finish && !["stop", "tool_calls", "end_turn", "tool_use"].includes(cost.finish) ? `ended by ${words(cost.finish)}` : "",
   ].filter(Boolean).join(" · ");
 
   /** The prompt and tokens of an answer, fetched when asked for. @param {Message} of */
@@ -119,7 +118,7 @@ export function makeDrawer(root, episodeId) {
         reward ? h("span", { class: "badge msg__reward", data: { sign: Math.sign(of.reward ?? 0) } }, `${reward} reward`) : null,
         h("a", { class: "msg__number", href: `#m${number}`, "aria-label": `Link to message ${number}` }, String(number))),
       of.thought ? h("details", { class: "msg__thought" }, h("summary", {}, `Thoughts, ${plural(plain(of.thought).length, "character")}`), block(of, "div", "", of.thought)) : null,
-      of.text ? block(of, "div", of.kind === "tool" || of.kind === "system" ? "msg__mono" : "", of.text) : null,
+      of.text ? block(of, "div", of.kind === "tool" ? "msg__mono" : "", of.text) : null,
       nothing ? h("p", { class: "quiet" }, "An empty answer.") : null,
       of.kind === "tool" && !of.text && !of.images.length ? h("p", { class: "quiet" }, "An empty result.") : null,
       ...of.images.map((image, place) => h("img", { class: "msg__image", src: image, alt: `Image ${place + 1} of message ${number}`, loading: "lazy", decoding: "async" })),
@@ -130,6 +129,9 @@ export function makeDrawer(root, episodeId) {
 
   return { draw, /** @param {Message} of */ blocksOf: (of) => blocks.get(of) ?? [] };
 }
+
+/** Tokens that were read and written, as far as they are known. @param {number | null} read @param {number | null} written */
+export const tokenWords = (read, written) => [read === null ? "" : `${plural(read, "token")} in`, written === null ? "" : read === null ? `${plural(written, "token")} out` : `${written.toLocaleString("en")} out`].filter(Boolean).join(", ");
 
 /** @param {any} call */
 const systemOf = (call) => call?.messages.filter((/** @type {any} */ one) => one.role === "system").map((/** @type {any} */ one) => one.content).join("\n\n") || undefined;

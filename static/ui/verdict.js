@@ -3,7 +3,8 @@
 
 import { get } from "../live/api.js";
 import { verdictOf } from "../live/conversation.js";
-import { h, replace, setAttribute, setText } from "./dom.js";
+import { byId, h, replace, setAttribute, setText } from "./dom.js";
+import { tokenWords } from "./message.js";
 import { figure } from "./run_words.js";
 import { clip, duration, plain, plural, words } from "./text.js";
 
@@ -18,9 +19,9 @@ export function drawVerdict(place, conversation, episodeId) {
   const took = (Date.parse(times[1]) - Date.parse(times[0])) / 1000;
   const parts = Object.entries(rubric).filter(([, value]) => typeof value === "number");
   const facts = /** @type {[string, string][]} */ ([
-    ["Model", seat.label === "unknown" ? "" : seat.label ?? ""], ["Environment", started.environment ?? ""],
+    ["Model", seat.label === "unknown" ? "" : seat.label ?? ""], ["Environment", started.environment === started.title ? "" : started.environment ?? ""],
     ["Answers", conversation.answers ? conversation.answers.toLocaleString("en") : ""],
-    ["Tokens", [tokens.in === null ? "" : `${tokens.in.toLocaleString("en")} in`, tokens.out === null ? "" : `${tokens.out.toLocaleString("en")} out`].filter(Boolean).join(", ")],
+    ["Tokens", tokenWords(tokens.in, tokens.out).replace(/ tokens?/, "")],
     ["Took", took > 0 ? duration(took) : ""], ["Seed", started.seed ? String(started.seed) : ""], ["Episode", episodeId],
   ]);
   setAttribute(place, "data-tone", tone);
@@ -55,6 +56,7 @@ export async function drawSiblings(place, root, episodeId, started) {
     })),
     h("p", { class: "siblings__go" }, link(at - 1, "← Previous"), link(at + 1, "Next →"), h("a", { class: "button", href: new URL(`group/${group}${run}`, root).href }, "Compare all")));
   place.hidden = false;
+  byId("sibling-keys").hidden = false;
   return { before: members[at - 1] ? address(members[at - 1][0]) : null, after: members[at + 1] ? address(members[at + 1][0]) : null };
 }
 

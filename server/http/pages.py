@@ -185,7 +185,7 @@ class Preview:
 
 @dataclass(frozen=True, slots=True)
 class WatchPage(Page):
-    """Context of ``watch.html``, and of ``reader.html`` for imported episodes.
+    """Context of ``watch.html``.
 
     Args:
         first: The current state in words, shown until the page's script runs; empty if the page does not
@@ -200,7 +200,6 @@ class WatchPage(Page):
         seq: The event that the link leads to; empty for none.
         oembed: Absolute URL of its oEmbed answer.
         panel_modules: The same for the panel, its entry first.
-        owner: Whether the visitor may read prompts without a token.
     """
 
     episode_id: str
@@ -219,6 +218,22 @@ class WatchPage(Page):
     oembed: str
     modules: list[str]
     panel_modules: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ReaderPage(ScriptPage):
+    """Context of ``reader.html``, the page of an episode that another program played.
+
+    Args:
+        card: Absolute URL of its card.
+        oembed: Absolute URL of its oEmbed answer.
+        owner: Whether the visitor may read prompts without a token.
+    """
+
+    episode_id: str
+    preview: Preview
+    card: str
+    oembed: str
     owner: bool
 
 
@@ -318,7 +333,7 @@ def _script_page(
 async def _episode_page(request: Request, templates: Templates, episode_id: str, *, replay: bool) -> Response:
     services = services_of(request)
     running = services.supervisor.live(episode_id)
-    foreign = False
+    is_foreign = False
     if running is not None:
         title = str(running.state["episode"]["title"])
         preview, events = _preview_of_running(running.plan, title), running.head_seq
@@ -334,7 +349,7 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
             )
             return await run_in_threadpool(error_page, request, templates, "Episode not found", message, 404)
         preview, events = _preview_of(summary, who_played(summary, services)), summary.head_seq
-        foreign = summary.captain == IMPORTED
+        is_foreign = summary.captain == IMPORTED
     mask = services.operator_orders.mask.text
     preview = replace(
         preview,
@@ -345,16 +360,16 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
         first = ""
     runs = running is not None or services.readiness.recovery.awaits_recovery(episode_id)
     runs = runs or await services.run_boards.is_played(episode_id)
-    entry = "reader" if foreign and not (runs or replay) else "watch"
+    if is_foreign and not (runs or replay):
+        return await run_in_threadpool(_reader_page, request, templates, episode_id, preview)
     return await run_in_threadpool(
-        _watch_page, request, templates, entry, episode_id, preview, first, runs, replay, events
+        _watch_page, request, templates, episode_id, preview, first, runs, replay, events
     )
 
 
 def _watch_page(
     request: Request,
     templates: Templates,
-    entry: str,
     episode_id: str,
     preview: Preview,
     first: str,
@@ -383,11 +398,26 @@ def _watch_page(
         analyst=world is not None and world.analyst is not None,
         seq=seq if SEQ.fullmatch(seq := request.query_params.get("seq", "")) else "",
         oembed=f"{home}/oembed?{urlencode({'url': f'{home}/watch/{quote(episode_id)}'})}",
-        modules=request.app.state.modules[f"{entry}.js"],
+        modules=request.app.state.modules["watch.js"],
         panel_modules=[] if world is None else request.app.state.panels.modules(world.name),
+    )
+    return templates.render("watch.html", page)
+
+
+def _reader_page(request: Request, templates: Templates, episode_id: str, preview: Preview) -> Response:
+    home = public_root(request)
+    page = ReaderPage(
+        root="../",
+        static=f"../{static_path(request)}",
+        title=f"{preview.headline} · {preview.title} · Spectator",
+        modules=request.app.state.modules["reader.js"],
+        episode_id=episode_id,
+        preview=preview,
+        card=f"{home}/card/{quote(episode_id)}.png",
+        oembed=f"{home}/oembed?{urlencode({'url': f'{home}/watch/{quote(episode_id)}'})}",
         owner=services_of(request).guard.may_spend(request),
     )
-    return templates.render(f"{entry}.html", page)
+    return templates.render("reader.html", page)
 
 
 def _preview_of_running(plan: EpisodePlan, title: str) -> Preview:

@@ -75,7 +75,7 @@ export function makeDrawer(root, episodeId) {
       setText(status, !answer.ok ? `${answer.message} Only operators may read prompts.` : text === undefined ? "The record does not have it." : "");
       if (text === undefined) return;
       button.hidden = true;
-      replace(place, block(of, "div", "msg__mono", text));
+      replace(place, block(of, "div", of.kind === "system" ? "" : "msg__mono", text));
     };
     button.addEventListener("click", fetchText);
     return { element: h("div", {}, h("p", { class: "msg__fetch" }, button, " ", status), place), fetchText };

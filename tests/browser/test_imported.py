@@ -37,7 +37,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         yield serving
 
 
-def test_an_imported_run_is_listed_with_its_groups_and_opens_in_the_player(
+def test_an_imported_run_is_listed_with_its_groups_and_opens_to_be_read(
     serving: Serving, open_page: Opener
 ) -> None:
     page = open_page(f"{serving.base_url}/rollouts")
@@ -46,7 +46,7 @@ def test_an_imported_run_is_listed_with_its_groups_and_opens_in_the_player(
     expect(page.locator(".group .badge").first).to_contain_text("3 of 4")
     expect(page.locator(".cell[data-standing=failed]")).to_have_count(1)
     page.locator(".cell[data-standing=over]").first.click()
-    expect(page.locator("#state")).to_contain_text("Finished")
+    expect(page.locator("#state")).to_have_text("Imported")
     expect(page.get_by_text("It is 4.").first).to_be_visible()
 
 

@@ -14,14 +14,19 @@ import pytest
 
 from server.http import previews
 from server.http.assets import folder, modules_of
-from server.http.pages import ErrorPage, LobbyPage, WatchPage
+from server.http.pages import ErrorPage, LobbyPage, ReaderPage, WatchPage
 from server.services import Services
 from spectator.episodes.handle import EpisodeHandle
 from spectator.errors import JournalError
 from spectator.journal.sql_journal import SqlJournal
 from tests.serving import Serving, serve, test_settings
 
-TEMPLATES = {"lobby.html": LobbyPage, "watch.html": WatchPage, "error.html": ErrorPage}
+TEMPLATES = {
+    "lobby.html": LobbyPage,
+    "watch.html": WatchPage,
+    "reader.html": ReaderPage,
+    "error.html": ErrorPage,
+}
 
 
 @pytest.mark.parametrize("template", TEMPLATES)
@@ -111,6 +116,9 @@ def test_for_development_every_module_is_sent_as_it_is_written_and_preloaded(tmp
             preloaded |= set(re.findall(r'modulepreload" href="[^"]*?/static/[0-9a-f]+/([^"]+)"', page))
             for sheet in re.findall(r'stylesheet" href="([^"]+)"', page):
                 assert serving.client.get(urljoin(f"{serving.base_url}{path}", sheet)).status_code == 200
+    preloaded |= set(
+        modules_of(folder("static"), "reader.js")
+    )  # of imported episodes, which this has none of
     modules = {
         path.relative_to(folder("static")).as_posix()
         for name in ("live", "ui", "charts")

@@ -10,6 +10,8 @@ import { plain } from "./text.js";
 const WAIT_MS = 120;
 /** Most places that are counted. */
 const MOST = 5_000;
+/** Places before and after the current one that are marked: thousands of marks would make the page slow. */
+const NEAR = 100;
 
 /** Every place of a text. @param {Block[]} blocks @param {string} wanted @returns {Place[]} */
 export function placesOf(blocks, wanted) {
@@ -25,20 +27,25 @@ export function placesOf(blocks, wanted) {
   return found;
 }
 
-/** Mark ranges, where the browser can. @param {string} name @param {Range[]} ranges */
+/** Mark ranges, where the browser can. @param {string} name @param {AbstractRange[]} ranges */
 function mark(name, ranges) {
   if (typeof Highlight === "undefined" || !CSS.highlights) return;
   CSS.highlights.set(name, new Highlight(...ranges));
 }
 
-/** The range of a place; null while it is folded away. @param {Place} place */
-function rangeOf({ block, at, length }) {
-  const { node } = block;
-  if (at + length > node.data.length || (node.data.endsWith("…") && node.data.length < block.text.length && at + length >= node.data.length)) return null;
+/** The range of a place; null while it is folded away. @param {Place} place @returns {StaticRange | null} */
+function rangeOf({ block: { node, text }, at, length }) {
+  const end = at + length;
+  if (end > node.data.length || (end === node.data.length && node.data !== text)) return null;
+  return new StaticRange({ startContainer: node, startOffset: at, endContainer: node, endOffset: end });
+}
+
+/** Where a place is in the window. @param {Place} place */
+function boxOf({ block: { node }, at, length }) {
   const range = document.createRange();
   range.setStart(node, at);
   range.setEnd(node, at + length);
-  return range;
+  return range.getBoundingClientRect();
 }
 
 /** @param {HTMLElement} form @param {() => Block[]} blocks */
@@ -65,7 +72,7 @@ export function mountFind(form, blocks) {
 
   function draw() {
     setText(count, !searched ? "" : places.length ? `${(now + 1).toLocaleString("en")} of ${places.length.toLocaleString("en")}${places.length === MOST ? " or more" : ""}` : "No match");
-    mark("find", places.map(rangeOf).filter((range) => range !== null));
+    mark("find", places.slice(Math.max(0, now - NEAR), now + NEAR).map(rangeOf).filter((range) => range !== null));
     const range = places[now] && rangeOf(places[now]);
     mark("find-now", range ? [range] : []);
   }
@@ -79,8 +86,7 @@ export function mountFind(form, blocks) {
     draw();
     block.element.scrollIntoView({ block: "nearest" });
     requestAnimationFrame(() => {
-      const range = rangeOf(places[now]);
-      const box = range?.getBoundingClientRect();
+      const box = places[now] && boxOf(places[now]);
       if (box && (box.top < innerHeight * 0.2 || box.bottom > innerHeight * 0.8)) scrollBy({ top: box.top - innerHeight * 0.4 });
     });
   }

@@ -210,6 +210,35 @@ def test_lines_of_trl_take_conversations_too(tmp_path: Path) -> None:
     assert one.of_type("imported.said")[-1]["messages"][0]["content"] == "4"
 
 
+def test_viewers_get_messages_with_roles_and_images_without_what_is_private_or_has_no_room(
+    tmp_path: Path,
+) -> None:
+    def picture(size: int) -> dict[str, Any]:
+        data = {"type": "base64", "media_type": "image/png", "data": "A" * size}
+        return {"type": "image", "source": data}
+
+    remote = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
+    svg = {"type": "image_url", "image_url": "data:image/svg+xml;base64,AAAA"}
+    asked = [picture(8), remote, svg, picture(600_000), *[picture(400_000)] * 6]
+    row = [
+        {"role": "system", "content": "secret"},
+        {"role": "user", "content": asked},
+        {"role": "assistant", "content": "Look.", "tool_calls": [CALL]},
+        {"role": "tool", "content": "x" * 10_000, "tool_call_id": "c"},
+        *({"role": "user", "content": "y" * 8_192} for _ in range(9)),
+    ]
+    (one,) = imported(lines(tmp_path / "chat.jsonl", {"messages": row}), tmp_path / "run")
+    task, after = one.of_type("imported.said")
+    assert task["private"] == 1 and "secret" not in str(task)
+    (question,) = task["messages"]
+    assert [len(image) for image in question["images"]] == [len("data:image/png;base64,") + 8, *[400_022] * 4]
+    assert question["content"].count("[image]") == 8
+    assert all("images" not in message for message in one.calls[0].call.messages)
+    result, *more = after["messages"]
+    assert (result["role"], result["tool_call_id"], result["length"]) == ("tool", "c", 10_000)
+    assert len(result["content"]) == 8_192 and len(more) == 7 and after["omitted"] == 2
+
+
 def inspect_text(path: Path) -> Path:
     """The archive's members as one JSON text, as inspect_ai writes it."""
     archive = DATA / "inspect.eval"

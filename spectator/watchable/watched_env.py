@@ -136,7 +136,7 @@ class WatchedEnv:
     def __init__(self, env: Any, run: WatchedLoop, owned: bool) -> None:
         vars(self).update(env=env, _tap=EnvTap(run, owned))
 
-    @property
+    @property  # type: ignore[misc]
     def __class__(self) -> Any:
         return type(vars(self)["env"])
 
@@ -289,6 +289,8 @@ class WatchedTurns(WatchedEnv):
         super().__init__(env, run, owned)
         vars(self)["_held"] = None
 
+    _held: tuple[Any, StepReading] | None
+
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)
         return partial(self._look, found, LOOKS[name]) if name in LOOKS else found
@@ -372,6 +374,8 @@ class WatchedBatch(WatchedEnv):
         super().__init__(env, run, owned)
         size = _size_of(env) or 0
         taps = [EnvTap(run, False) for _ in range(size)]
+        self._taps: list[EnvTap]
+        self._over: list[bool]
         vars(self).update(_taps=taps, _over=[False] * size, _resets=_resets_of(env), _sent=None)
 
     def __getattr__(self, name: str) -> Any:

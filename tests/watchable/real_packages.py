@@ -204,7 +204,7 @@ def dm_environment(run: WatchedLoop) -> Counted:
     import dm_env
     from dm_env import specs
 
-    class Corridor(dm_env.Environment):
+    class Corridor(dm_env.Environment):  # type: ignore[misc]
         """Three steps to the right; five steps at most."""
 
         def reset(self) -> dm_env.TimeStep:

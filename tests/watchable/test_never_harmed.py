@@ -166,17 +166,18 @@ async def test_a_watched_environment_is_its_own_kind(tmp_path: Path) -> None:
         def __exit__(self, *error: object) -> None:
             self.doors = 0
 
-        reset, step = Echo.reset, Echo.step
+        reset: Any = Echo.reset
+        step: Any = Echo.step
         observation, reward, at = "here", 1.0, 0
 
-    plain = Room([7, 8])
+    plain: Any = Room([7, 8])
     with watch(tmp_path / "mine") as run:
         with watch(plain, run) as env:
             assert isinstance(env, Room) and isinstance(env, list) and env.__class__ is Room
             assert (len(env), env[1], [*env], str(env), plain.doors) == (2, 8, [7, 8], "[7, 8]", 3)
             env.doors = 5
             assert plain.doors == 5
-            twin = copy.deepcopy(env)
+            twin: Any = copy.deepcopy(env)
             twin.reset()
             assert twin.env is not plain and [twin.step(0)[2] for _ in range(3)] == [False, False, True]
         assert plain.doors == 0

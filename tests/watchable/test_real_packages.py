@@ -54,7 +54,7 @@ def played(envs_python: str, folder: Path) -> dict[str, Any]:
     return {one["form"]: one for one in results}
 
 
-def rounded(how: str, steps: int, total: float | None) -> list[Any]:
+def rounded(how: str, steps: int | None, total: float | None) -> list[Any]:
     """An episode, its rewards without the error of adding them in another order."""
     return [how, steps, None if total is None else round(total, 6)]
 

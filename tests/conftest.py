@@ -166,6 +166,14 @@ def inspect_python(openenv_python: str) -> str:
 
 
 @pytest.fixture(scope="session")
+def envs_python() -> str:
+    """The interpreter of the virtual environment that holds environments of other packages."""
+    folder = ROOT / ".venv-envs"
+    there = (folder / ".installed").exists()
+    return require("environments of other packages", str(folder / "bin" / "python") if there else None)
+
+
+@pytest.fixture(scope="session")
 def postgres() -> Iterator[Cluster]:
     """A PostgreSQL server that is thrown away after the tests."""
     driver = find_spec("psycopg")

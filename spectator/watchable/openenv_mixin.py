@@ -12,9 +12,11 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
+
+from spectator.watchable.recorder_client import attempted, encoded, finite, words_of
 
 logger = logging.getLogger(__name__)
 
@@ -23,6 +25,9 @@ WAITING: Final = 1000
 
 PATIENCE_S: Final = 10.0
 """Timeout for connecting and for the server's answer, seconds."""
+
+LONGEST: Final = 256 * 1024
+"""Maximum size of a message, bytes: that of the server."""
 
 CLOSE_S: Final = 2.0
 """How long ``close`` waits for unsent messages, seconds."""
@@ -99,7 +104,7 @@ class EpisodePublisher:
         self._gone = False
         self._shown_at = time.monotonic()
         self._send(
-            {
+            lambda: {
                 "begin": {
                     "environment": place.environment or _snake(kind),
                     "title": place.title or kind,
@@ -110,7 +115,7 @@ class EpisodePublisher:
             }
         )
         self._thread = threading.Thread(target=self._publish, name="spectator", daemon=True)
-        self._thread.start()
+        self._give_up(attempted(self._thread.start)[1])
 
     def step(self, action: Any, observation: Any, took: float) -> None:
         """Publish a step.
@@ -120,34 +125,40 @@ class EpisodePublisher:
             observation: The observation after it.
             took: Duration of the step, seconds.
         """
-        reward = getattr(observation, "reward", None)
-        step = {
-            "action": _plain(action),
-            "reasoning": _reasoning(action),
-            "observation": _plain(observation),
-            "reward": float(reward) if isinstance(reward, int | float) else 0.0,
-            "done": bool(getattr(observation, "done", False)),
-            "latency_s": max(0.0, time.monotonic() - self._shown_at - took),
-            "duration_s": took,
-        }
-        self._send({"step": step})
+        latency = max(0.0, time.monotonic() - self._shown_at - took)
+        self._send(
+            lambda: {
+                "step": {
+                    "action": _plain(action),
+                    "reasoning": _reasoning(action),
+                    "observation": _plain(observation),
+                    "reward": finite(getattr(observation, "reward", None)) or 0.0,
+                    "done": bool(getattr(observation, "done", False)),
+                    "latency_s": latency,
+                    "duration_s": took,
+                }
+            }
+        )
         self._shown_at = time.monotonic()
 
     def close(self, *, wait: bool) -> None:
         """End the episode; with ``wait``, wait until it is sent, at most :data:`CLOSE_S`."""
         with contextlib.suppress(queue.Full):
             self._waiting.put_nowait(None)
-        if wait:
+        if wait and self._thread.is_alive():
             self._thread.join(CLOSE_S)
 
-    def _send(self, message: Mapping[str, Any]) -> None:
-        if self._gone:
-            return
-        try:
-            self._waiting.put_nowait(json.dumps(message, default=str))
-        except (queue.Full, TypeError, ValueError) as error:
+    def _send(self, message: Callable[[], Mapping[str, Any]]) -> None:
+        if not self._gone:
+            self._give_up(
+                attempted(lambda: self._waiting.put_nowait(encoded(message(), LONGEST).decode()))[1]
+            )
+
+    def _give_up(self, error: Exception | None) -> None:
+        if error is not None:
             self._gone = True
-            logger.warning("the rest of the episode is not shown: %s", error or "the server is too slow")
+            why = "the server is too slow" if isinstance(error, queue.Full) else words_of(error)
+            attempted(logger.warning, "the rest of the episode is not shown: %s", why)
 
     def _publish(self) -> None:
         from websockets.exceptions import WebSocketException
@@ -167,7 +178,7 @@ class EpisodePublisher:
                 logger.info("watch at %s%s", self._place.url.rstrip("/"), answer["watch_url"])
                 while (message := self._waiting.get()) is not None and not self._gone:
                     socket.send(message)
-        except (OSError, TimeoutError, ValueError, WebSocketException) as error:
+        except (OSError, TimeoutError, ValueError, KeyError, TypeError, WebSocketException) as error:
             self._gone = True
             logger.warning("the episode is not shown at %s: %s", self._place.url, error)
 

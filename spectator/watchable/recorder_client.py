@@ -296,7 +296,7 @@ class RecorderLine:
         """Log a warning, once per kind and process."""
         if kind not in self._warned:
             self._warned.add(kind)
-            logger.warning("%s", message)
+            attempted(logger.warning, "%s", message)
 
     def send(self, message: bytes, *, needed: bool = False) -> bool:
         """Queue a message for sending.
@@ -316,8 +316,12 @@ class RecorderLine:
             self._bytes += len(message)
             self._count += 1
             if self._thread is None:
-                self._thread = threading.Thread(target=self._send_all, name="watched-loop", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._send_all, name="watched-loop", daemon=True)
+                if (error := attempted(thread.start)[1]) is not None:
+                    self.gone = True
+                    self.warn("gone", f"no thread can be started ({error}); the loop is not recorded")
+                    return False
+                self._thread = thread
                 Finalize(None, _finish_at_exit, args=(weakref.ref(self),), exitpriority=10)
         if not self._news.is_set():
             self._news.set()

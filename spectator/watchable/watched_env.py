@@ -1,25 +1,36 @@
 """Environments of other libraries, watched by being wrapped.
 
-Known forms of ``reset`` and ``step``: Gymnasium and Gym, batches of Stable-Baselines3 (``num_envs``),
-PettingZoo in parallel and in turns, ``TimeStep`` of dm_env and OpenSpiel, ``(done, info)`` of TextArena, and
-objects with ``observation``, ``reward`` and ``done``. Once a loop runs, a watched environment raises nothing
-of its own: what cannot be read ends the episode's record with a warning.
+A watched environment behaves as the one inside, also for ``isinstance``; only its resets and steps are read.
+Known forms: Gymnasium and Gym, vector environments of Gymnasium, batches of Stable-Baselines3 and EnvPool,
+PettingZoo in parallel and in turns, ``TimeStep`` of dm_env and OpenSpiel, TextArena, OpenEnv, and objects or
+mappings with ``observation``, ``reward`` and ``done``; coroutines too. Once a loop runs, a watched
+environment raises nothing of its own: what cannot be read ends the episode's record with a warning.
 """
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from spectator.watchable.recorder_client import attempted, words_of
+from spectator.watchable.recorder_client import attempted, finite, plain, words_of
 
 if TYPE_CHECKING:
     from spectator.watchable.watched_loop import WatchedEpisode, WatchedLoop
 
-LARGEST_BATCH = 1024
+LARGEST_BATCH: Final = 1024
 """Maximum number of environments in a batch, each of which has episodes of its own."""
+
+ELSEWHERE: Final = {
+    "brax.envs.base": "wrap it by brax.envs.wrappers.gym.GymWrapper",
+    "jumanji.env": "wrap it by jumanji.wrappers.JumanjiToGymWrapper",
+    "pyspiel": "use open_spiel.python.rl_environment.Environment",
+    "verifiers": "save its results and show them by `spectator import`",
+}
+"""Modules whose objects cannot be watched as they are, with what to do instead."""
 
 
 class StepReading(NamedTuple):
@@ -27,7 +38,7 @@ class StepReading(NamedTuple):
 
     Args:
         observation: The observation after the action.
-        reward: The reward; of several agents, the sum of theirs; ``None`` if unknown.
+        reward: The reward; of several agents, a mapping or a list; ``None`` if unknown.
         ended: Whether the episode ended by the rules.
         cut: Whether it was cut short.
     """
@@ -50,38 +61,45 @@ class EnvTap:
     run: WatchedLoop
     owned: bool
     episode: WatchedEpisode | None = None
+    waiting: tuple[Any, object] | None = None
+    """Observation and seed of an episode that begins with its first step."""
+    earned: dict[str, float] = field(default_factory=dict)
+    """Sum of the rewards of each agent, if there are several."""
 
-    def begin(self, returned: Any, seed: object) -> None:
-        """Begin an episode with what ``reset`` returned."""
-        self.attempt(lambda: self.open(_first_observation(returned), seed))
-
-    def open(self, observation: Any, seed: object = None) -> None:
-        """Begin an episode with its first observation."""
+    def open(self, observation: Any, seed: object = None, *, later: bool = False) -> None:
+        """Begin an episode with its first observation; ``later``, with its first step."""
         self.leave("it was reset before its end")
-        self.episode = self.run.episode(seed=seed, observation=observation)
+        self.waiting = (plain(observation) if later else observation, seed)
+        if not later:
+            self.begin()
 
-    def stepped(self, step: Callable[..., Any], action: Any, *given: Any, **named: Any) -> Any:
-        """Call ``step`` with an action, report its result or exception, and pass it on."""
-        try:
-            answer = step(action, *given, **named)
-        except BaseException as error:
-            self.fail(error)
-            raise
-        self.attempt(lambda: self.take(action, step_of(answer)))
-        return answer
+    def begin(self) -> None:
+        """Begin the episode that waits for its first step."""
+        if self.waiting is not None:
+            (observation, seed), self.waiting, self.earned = self.waiting, None, {}
+            self.episode = self.run.episode(seed=seed, observation=observation)
 
     def take(self, action: Any, step: StepReading) -> None:
         """Report a step."""
+        self.begin()
         if self.episode is None:
             return
-        self.episode.step(action=action, observation=step.observation, reward=step.reward)
+        reward = step.reward
+        if isinstance(reward, Mapping):
+            for agent, part in reward.items():
+                self.earned[str(agent)] = self.earned.get(str(agent), 0.0) + (finite(part) or 0.0)
+        if isinstance(reward, Mapping | list | tuple):
+            parts = [*(reward.values() if isinstance(reward, Mapping) else reward)]
+            reward = sum(parts) if parts else None
+        self.episode.step(action=action, observation=step.observation, reward=reward)
         if step.ended or step.cut:
-            self.episode.end(truncated=step.cut and not step.ended)
+            parts = [f"{agent} {total:g}" for agent, total in self.earned.items()]
+            self.episode.end(truncated=step.cut and not step.ended, result=", ".join(parts) or None)
             self.episode = None
 
-    def attempt(self, report: Callable[[], None]) -> None:
+    def attempt(self, report: Callable[..., None], *given: Any) -> None:
         """Report; if that fails, end the episode instead of raising into the loop."""
-        _, error = attempted(report)
+        _, error = attempted(report, *given)
         if error is not None:
             kind = type(error).__name__
             self.run.warn("form", f"an episode is not recorded completely: {kind}: {words_of(error)}")
@@ -91,13 +109,13 @@ class EnvTap:
         """End the episode as failed."""
         if self.episode is not None:
             self.episode.fail(error)
-            self.episode = None
+        self.episode = self.waiting = None
 
     def leave(self, why: str) -> None:
         """End the current episode as cut short."""
         if self.episode is not None:
             self.episode.end(truncated=why)
-            self.episode = None
+        self.episode = self.waiting = None
 
     def close(self) -> None:
         """End the current episode, and close the run if it is owned."""
@@ -107,7 +125,7 @@ class EnvTap:
 
 
 class WatchedEnv:
-    """A watched environment; passes other attributes through.
+    """A watched environment; everything but its resets and steps passes through.
 
     Args:
         env: The environment.
@@ -116,109 +134,327 @@ class WatchedEnv:
     """
 
     def __init__(self, env: Any, run: WatchedLoop, owned: bool) -> None:
-        self.env = env
-        self.tap = EnvTap(run, owned)
+        vars(self).update(env=env, _tap=EnvTap(run, owned))
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> Any:
+        return type(vars(self)["env"])
 
     def __getattr__(self, name: str) -> Any:
-        if name in ("env", "tap"):
+        if name == "env" or (name.startswith("__") and name.endswith("__")):
             raise AttributeError(name)
         return getattr(self.env, name)
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in vars(self):
+            vars(self)[name] = value
+        else:
+            setattr(self.env, name, value)
+
+    def __reduce__(self) -> Any:
+        return wrapped, (self.env, self._tap.run, self._tap.owned)
+
+    def __str__(self) -> str:
+        return str(self.env)
+
+    def __repr__(self) -> str:
+        return f"<watched {self.env!r}>"
+
+    def __enter__(self) -> Any:
+        if hasattr(self.env, "__enter__"):
+            self.env.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> Any:
+        try:
+            return self.env.__exit__(*error) if hasattr(self.env, "__exit__") else None
+        finally:
+            self._tap.attempt(self._end)
+
+    async def __aenter__(self) -> Any:
+        await self.env.__aenter__()
+        return self
+
+    async def __aexit__(self, *error: object) -> Any:
+        try:
+            return await self.env.__aexit__(*error)
+        finally:
+            self._tap.attempt(self._end)
+
     def reset(self, *given: Any, **named: Any) -> Any:
         """Reset the environment and begin an episode."""
-        returned = self.env.reset(*given, **named)
-        self.tap.begin(returned, named.get("seed"))
-        return returned
+        report = self._resetting(named)
+        return self._watched(self.env.reset(*given, **named), report)
 
-    def step(self, action: Any, *given: Any, **named: Any) -> Any:
+    def step(self, *given: Any, **named: Any) -> Any:
         """Step the environment and record the step."""
-        return self.tap.stepped(self.env.step, action, *given, **named)
+        report = self._stepping(given[0] if given else next(iter(named.values()), None))
+        return self._watched(self._tried(self.env.step, given, named), report, steps=True)
 
-    def close(self) -> Any:
+    def close(self, *given: Any, **named: Any) -> Any:
         """Close the environment if it can be closed, and its run if it owns one."""
-        self.tap.close()
-        return close() if callable(close := getattr(self.env, "close", None)) else None
+        close = getattr(self.env, "close", None)
+        answer = None
+        try:
+            answer = close(*given, **named) if callable(close) else None
+            return answer
+        finally:
+            self._tap.attempt(self._end, answer)
+
+    def _resetting(self, named: Mapping[str, Any]) -> Callable[[Any], None]:
+        """Return what reports the reset that follows, given its arguments."""
+        seed = named.get("seed")
+        return lambda returned: self._tap.open(_first_observation(returned), seed)
+
+    def _stepping(self, action: Any) -> Callable[[Any], None]:
+        """Return what reports the step that follows."""
+        return partial(self._take, action)
+
+    def _take(self, action: Any, answer: Any) -> None:
+        step = step_of(answer, getattr(self.env, "agents", None))
+        if step is None:
+            self._tap.open(_first_observation(answer))
+        else:
+            self._tap.take(action, step)
+
+    def _end(self, answer: Any = None) -> None:
+        """Report that the environment was closed, and what ``close`` returned."""
+        self._tap.close()
+
+    def _fail(self, error: BaseException) -> None:
+        self._tap.attempt(self._tap.fail, error)
+
+    def _tried(self, work: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]) -> Any:
+        try:
+            return work(*given, **named)
+        except BaseException as error:
+            self._fail(error)
+            raise
+
+    def _watched(self, answer: Any, report: Callable[[Any], None], *, steps: bool = False) -> Any:
+        """Report an answer and return it; of a coroutine, when it is awaited."""
+        if inspect.iscoroutine(answer):
+            return self._awaited(answer, report, steps)
+        if hasattr(answer, "__await__"):
+            return WatchedAnswer(
+                answer, partial(self._awaited, answer, report, steps), partial(self._tap.attempt, report)
+            )
+        self._tap.attempt(report, answer)
+        return answer
+
+    async def _awaited(self, answer: Any, report: Callable[[Any], None], steps: bool) -> Any:
+        try:
+            found = await answer
+        except BaseException as error:
+            if steps:
+                self._fail(error)
+            raise
+        self._tap.attempt(report, found)
+        return found
+
+
+class WatchedAnswer:
+    """An answer that can be awaited, or used at once, as that of OpenEnv's client; reported when it is."""
+
+    def __init__(self, answer: Any, awaited: Callable[[], Any], report: Callable[[Any], None]) -> None:
+        self._answer, self._awaited, self._report = answer, awaited, report
+
+    def __await__(self) -> Any:
+        return self._awaited().__await__()
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._answer, name)
+        report, self._report = self._report, _ignore
+        report(self._answer)
+        return found
+
+
+def _ignore(_: Any) -> None:
+    """Report nothing."""
+
+
+LOOKS: Final = {"last": 0, "observe": None, "get_observation": 1}
+"""What a loop asks for an observation between steps, and the observation's place in the answer."""
 
 
 class WatchedTurns(WatchedEnv):
-    """A watched PettingZoo environment in turns (AEC), whose ``reset`` and ``step`` return nothing."""
+    """A watched environment in turns: PettingZoo (AEC) and TextArena.
 
-    def reset(self, *given: Any, **named: Any) -> Any:
-        """Reset the environment and begin an episode."""
-        returned = self.env.reset(*given, **named)
-        self.tap.attempt(lambda: self.tap.open(self._observation(), named.get("seed")))
-        return returned
-
-    def step(self, action: Any, *given: Any, **named: Any) -> Any:
-        """Step the environment and record the step of the agent whose turn it was."""
-        agent = getattr(self.env, "agent_selection", None)
-        try:
-            answer = self.env.step(action, *given, **named)
-        except BaseException as error:
-            self.tap.fail(error)
-            raise
-        self.tap.attempt(lambda: self.tap.take({"agent": agent, "action": action}, self._taken()))
-        return answer
-
-    def _observation(self) -> Any:
-        return self.env.observe(self.env.agent_selection) if self.env.agents else None
-
-    def _taken(self) -> StepReading:
-        ends, cuts = self.env.terminations, self.env.truncations
-        over = all(ends[agent] or cuts.get(agent) for agent in ends)
-        return StepReading(self._observation(), _total(self.env.rewards), over and any(ends.values()), over)
-
-
-class WatchedBatch(WatchedEnv):
-    """A watched batch of environments that reset themselves, in the form of Stable-Baselines3.
-
-    Each environment of the batch has episodes of its own. The observation in a step that ends an episode is
-    ``terminal_observation`` of its info, if given; that of the batch begins the next one.
+    The loop asks for observations between steps. A step is reported with the next one that it gets, so that
+    the environment is never asked by its watcher. A step of PettingZoo for an agent that is out is not
+    counted. TextArena gives the rewards at the end.
     """
 
     def __init__(self, env: Any, run: WatchedLoop, owned: bool) -> None:
         super().__init__(env, run, owned)
-        self.taps = [EnvTap(run, False) for _ in range(env.num_envs)]
+        vars(self)["_held"] = None
 
-    def reset(self, *given: Any, **named: Any) -> Any:
-        """Reset the batch and begin an episode of each environment."""
-        returned = self.env.reset(*given, **named)
-        self.tap.attempt(lambda: self._begin(returned))
-        return returned
+    _held: tuple[Any, StepReading] | None
 
-    def step(self, action: Any, *given: Any, **named: Any) -> Any:
-        """Step the batch and record a step of each environment."""
-        try:
-            answer = self.env.step(action, *given, **named)
-        except BaseException as error:
-            for tap in self.taps:
-                tap.fail(error)
-            raise
-        self.tap.attempt(lambda: self._take(action, answer))
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        return partial(self._look, found, LOOKS[name]) if name in LOOKS else found
+
+    def _look(self, work: Callable[..., Any], place: int | None, *given: Any, **named: Any) -> Any:
+        answer = work(*given, **named)
+        self._tap.attempt(self._see, answer, place)
         return answer
 
-    def close(self) -> Any:
-        """Close the batch, and its run if it owns one."""
-        for tap in self.taps:
-            tap.leave("the environment was closed before its end")
-        return super().close()
+    def _see(self, answer: Any, place: int | None) -> None:
+        observation = answer if place is None else answer[place]
+        if self._tap.waiting is not None:
+            self._tap.waiting = (observation, self._tap.waiting[1])
+            self._tap.begin()
+        self._report(observation)
 
-    def _begin(self, returned: Any) -> None:
-        observations = _first_observation(returned)
-        for index, tap in enumerate(self.taps):
-            tap.open(_of(observations, index))
+    def _report(self, observation: Any = None) -> None:
+        """Report the step that waits for its observation."""
+        if self._held is not None:
+            (action, step), self._held = self._held, None
+            self._tap.take(action, step._replace(observation=observation))
+
+    def _resetting(self, named: Mapping[str, Any]) -> Callable[[Any], None]:
+        seed = named.get("seed")
+
+        def report(_: Any) -> None:
+            self._report()
+            self._tap.open(None, seed, later=True)
+
+        return report
+
+    def _stepping(self, action: Any) -> Callable[[Any], None]:
+        self._tap.attempt(self._report)
+        agent, _ = attempted(self._mover)
+        return partial(self._turn, action if agent is None else {"agent": agent, "action": action}, agent)
+
+    def _mover(self) -> Any:
+        """Return the agent whose turn it is; ``...`` if it is out."""
+        if not hasattr(self.env, "agent_iter"):
+            return self.env.state.current_player_id
+        agent = self.env.agent_selection
+        return ... if self.env.terminations[agent] or self.env.truncations[agent] else agent
+
+    def _turn(self, action: Any, agent: Any, answer: Any) -> None:
+        if agent is ...:
+            return
+        if isinstance(answer, tuple) and len(answer) == 2:
+            rewards = getattr(getattr(self.env, "state", None), "rewards", None) if answer[0] else None
+            step = StepReading(None, rewards, bool(answer[0]), False)
+            shown = step.ended and rewards is not None
+        else:
+            ended, cut = _ends(self.env.terminations, self.env.truncations, self.env.agents)
+            step = StepReading(None, dict(self.env.rewards), ended, cut)
+            shown = ended or cut
+        self._held = (action, step)
+        if shown:
+            self._report()
+
+    def _end(self, answer: Any = None) -> None:
+        if self._held is not None and isinstance(answer, tuple) and answer and isinstance(answer[0], Mapping):
+            self._held = (self._held[0], self._held[1]._replace(reward=answer[0]))
+        self._report()
+        super()._end(answer)
+
+
+SENDS: Final = ("step_async", "send")
+"""Methods of a batch that take actions, to be answered by one of :data:`RECEIVES`."""
+
+RECEIVES: Final = ("step_wait", "recv")
+
+
+class WatchedBatch(WatchedEnv):
+    """A watched batch of environments: a vector environment of Gymnasium, of Stable-Baselines3 or EnvPool.
+
+    Each environment has episodes of its own. One that has ended is reset in the same step
+    (Stable-Baselines3), in the next step, whose action is ignored (EnvPool), or by a later call, as
+    ``metadata["autoreset_mode"]`` says.
+    """
+
+    def __init__(self, env: Any, run: WatchedLoop, owned: bool) -> None:
+        super().__init__(env, run, owned)
+        size = _size_of(env) or 0
+        taps = [EnvTap(run, False) for _ in range(size)]
+        self._taps: list[EnvTap]
+        self._over: list[bool]
+        vars(self).update(_taps=taps, _over=[False] * size, _resets=_resets_of(env), _sent=None)
+
+    def __getattr__(self, name: str) -> Any:
+        found = super().__getattr__(name)
+        if name in SENDS:
+            return partial(self._send, found)
+        if name in RECEIVES:
+            return partial(self._receive, found)
+        if name == "reset_wait":
+            return lambda *given, **named: self._watched(found(*given, **named), self._resetting({}))
+        return partial(self._reset_later, found) if name == "async_reset" else found
+
+    def _send(self, work: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        self._sent = given[0] if given else next(iter(named.values()), None)
+        return self._tried(work, given, named)
+
+    def _receive(self, work: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        return self._watched(self._tried(work, given, named), partial(self._take, self._sent), steps=True)
+
+    def _reset_later(self, work: Callable[..., Any], *given: Any, **named: Any) -> Any:
+        self._over = [True] * len(self._over)
+        return work(*given, **named)
+
+    def _resetting(self, named: Mapping[str, Any]) -> Callable[[Any], None]:
+        seed, options = named.get("seed"), named.get("options")
+        mask = options.get("reset_mask") if isinstance(options, Mapping) else None
+        return lambda returned: self._open(_first_observation(returned), seed, mask)
+
+    def _open(self, observations: Any, seed: Any, mask: Any) -> None:
+        for index, tap in enumerate(self._taps):
+            if mask is None or mask[index]:
+                own = seed[index] if isinstance(seed, Sequence) else None if seed is None else seed + index
+                self._over[index] = False
+                tap.open(_of(observations, index), own, later=True)
 
     def _take(self, action: Any, answer: Any) -> None:
-        observations, rewards, dones, infos = answer
-        for index, tap in enumerate(self.taps):
-            ended = bool(dones[index])
-            info = infos[index] if isinstance(infos[index], Mapping) else {}
-            cut = ended and bool(info.get("TimeLimit.truncated"))
-            last = info.get("terminal_observation", _of(observations, index))
-            seen = last if ended else _of(observations, index)
-            tap.take(_of(action, index), StepReading(seen, rewards[index], ended and not cut, cut))
-            if ended:
-                tap.open(_of(observations, index))
+        if hasattr(answer, "step_type"):
+            observations, rewards, infos, kinds = answer.observation, answer.reward, {}, answer.step_type
+            ended, cuts, resets = kinds == 2, (kinds == 2) & (answer.discount > 0), "NEXT_STEP"
+        elif len(answer) == 4:
+            observations, rewards, ended, infos = answer
+            kinds, cuts, resets = None, None, self._resets or "SAME_STEP"
+        else:
+            observations, rewards, ended, cuts, infos = answer
+            kinds, resets = None, self._resets
+            if resets is None:
+                raise ValueError(
+                    "the batch does not say when it resets its environments; set metadata['autoreset_mode']"
+                )
+        for index, tap in enumerate(self._taps):
+            seen = _of(observations, index)
+            if (self._over[index] and resets == "NEXT_STEP") or (kinds is not None and kinds[index] == 0):
+                self._over[index] = False
+                tap.open(seen, later=True)
+                continue
+            info = infos if isinstance(infos, Mapping) else infos[index]
+            cut = bool(
+                cuts[index] if cuts is not None else _of(info.get("TimeLimit.truncated", False), index)
+            )
+            over = self._over[index] = bool(ended[index]) or cut
+            last = seen
+            if over and resets == "SAME_STEP":
+                finals = info.get("final_obs", info.get("final_observation"))
+                last = info.get("terminal_observation", seen) if finals is None else finals[index]
+            tap.take(
+                _of(action, index),
+                StepReading(last, rewards[index], bool(ended[index]) and (cuts is not None or not cut), cut),
+            )
+            if over and resets == "SAME_STEP":
+                tap.open(seen, later=True)
+
+    def _end(self, answer: Any = None) -> None:
+        for tap in self._taps:
+            tap.close()
+        super()._end(answer)
+
+    def _fail(self, error: BaseException) -> None:
+        for tap in self._taps:
+            tap.attempt(tap.fail, error)
 
 
 def is_environment(what: Any) -> bool:
@@ -226,93 +462,154 @@ def is_environment(what: Any) -> bool:
     return callable(getattr(what, "reset", None)) and callable(getattr(what, "step", None))
 
 
-def wrapper_of(what: Any) -> Callable[[Any, WatchedLoop, bool], Any]:
-    """Return what wraps an environment, given it, the run, and whether it owns the run.
+def check_environment(what: Any) -> None:
+    """Check that an object is an environment of a form that can be watched.
 
     Raises:
-        TypeError: ``what`` is no environment, or of a form that cannot be watched.
+        TypeError: It is not.
     """
-    gymnasium = sys.modules.get("gymnasium")
-    if gymnasium is not None:
-        if isinstance(what, gymnasium.vector.VectorEnv):
-            raise TypeError("cannot watch a vector environment; watch each of its environments instead")
-        if isinstance(what, gymnasium.Env):
-            from spectator.watchable.gymnasium_wrapper import WatchedGymnasium
-
-            return lambda env, run, owned: WatchedGymnasium(env, EnvTap(run, owned))
+    name = type(what).__name__
+    for module, instead in ELSEWHERE.items():
+        if any(f"{kind.__module__}.".startswith(f"{module}.") for kind in type(what).__mro__):
+            raise TypeError(f"a {name} of {module} cannot be watched as it is; {instead}")
     if not is_environment(what):
         raise TypeError(
-            f"a {type(what).__name__} cannot be watched; pass a folder, an environment with reset and step, "
-            "or a function"
+            f"a {name} cannot be watched; pass a folder, an environment with reset and step, or a function"
         )
-    if hasattr(what, "agent_selection") or callable(getattr(what, "agent_iter", None)):
-        return WatchedTurns
-    size = getattr(what, "num_envs", None)
+    if isinstance(what, type):
+        raise TypeError(f"{what.__name__} is a class; pass an environment made of it")
+    taken = attempted(lambda: list(inspect.signature(what.step).parameters))[0] or ()
+    if len(taken) > 1 and "state" in taken[:2]:
+        raise TypeError(f"step of a {name} takes its state; pass an environment that keeps its own")
+    size = _size_of(what)
     if size is None:
-        return WatchedEnv
+        return
     if not isinstance(size, int) or not 1 <= size <= LARGEST_BATCH:
         raise TypeError(f"cannot watch a batch of {size} environments; watch at most {LARGEST_BATCH}")
-    return WatchedBatch
+    if getattr(what, "is_async", False) is True:
+        raise TypeError("cannot watch a batch that answers in parts; make it with batch_size = num_envs")
+    if _pooled(what) and what.config.get("max_num_players", 1) != 1:
+        raise TypeError("cannot watch a batch of games with several players; watch games of one player")
+    vectors = sys.modules.get("gymnasium.vector")
+    if vectors is not None and isinstance(what, vectors.VectorEnv) and _resets_of(what) is None:
+        raise TypeError(
+            "cannot watch a vector environment that does not say when it resets its environments; "
+            "use Gymnasium 1.1 or newer, or set metadata['autoreset_mode']"
+        )
 
 
-def step_of(answer: Any) -> StepReading:
-    """Read what ``step`` returned; see the forms that this module knows.
+def wrapped(env: Any, run: WatchedLoop, owned: bool) -> Any:
+    """Return an environment of a form that can be watched, watched."""
+    kind: type[WatchedEnv] = WatchedEnv
+    if any(callable(getattr(env, name, None)) for name in ("agent_iter", "get_observation")):
+        kind = WatchedTurns
+    elif _size_of(env) is not None:
+        kind = WatchedBatch
+    found = [name for name in PASSED if hasattr(type(env), name)]
+    if found:
+        kind = type(kind.__name__, (kind,), {name: _passing(name) for name in found})
+    return kind(env, run, owned)
+
+
+PASSED: Final = ("__len__", "__iter__", "__getitem__", "__contains__", "__call__")
+"""Special methods that a watched environment has if the one inside has them."""
+
+
+def _passing(name: str) -> Callable[..., Any]:
+    return lambda self, *given: getattr(self.env, name)(*given)
+
+
+def _pooled(env: Any) -> bool:
+    return isinstance(getattr(env, "config", None), Mapping) and callable(getattr(env, "async_reset", None))
+
+
+def _size_of(env: Any) -> Any:
+    """Return the number of environments in a batch; ``None`` of a single environment."""
+    if _pooled(env):
+        return env.config.get("num_envs")
+    size = getattr(env, "num_envs", None)
+    gymnasium = sys.modules.get("gymnasium")
+    alone = size == 1 and gymnasium is not None and isinstance(env, gymnasium.Env)
+    return None if alone else size
+
+
+def _resets_of(env: Any) -> str | None:
+    """Return when a batch resets its environments: a name of Gymnasium's ``AutoresetMode``."""
+    mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
+    return None if mode is None else str(getattr(mode, "name", mode))
+
+
+def step_of(answer: Any, agents: Any = None) -> StepReading | None:
+    """Read what ``step`` returned; ``None`` if it began an episode instead.
+
+    Args:
+        answer: What it returned, in one of the forms that this module knows.
+        agents: The agents that play on, if the environment has several.
 
     Raises:
-        ValueError: The ends of a batch whose form is not known.
+        ValueError: The form is not known.
     """
     if callable(last := getattr(answer, "last", None)) and hasattr(answer, "step_type"):
+        if callable(first := getattr(answer, "first", None)) and first():
+            return None
         over, discount = bool(last()), getattr(answer, "discount", None)
-        cut = over and isinstance(discount, float | int) and discount > 0
+        cut = over and discount is not None and float(discount) > 0
         reward = getattr(answer, "reward", None)
         reward = getattr(answer, "rewards", None) if reward is None else reward
-        return StepReading(_first_observation(answer), _total(reward), over and not cut, cut)
+        return StepReading(_first_observation(answer), reward, over and not cut, cut)
     if isinstance(answer, tuple) and len(answer) == 5:
         observation, reward, ended, cut, _ = answer
         if isinstance(ended, Mapping) or isinstance(cut, Mapping):
             if not (isinstance(ended, Mapping) and isinstance(cut, Mapping)):
                 raise ValueError("terminated and truncated must both be mappings by agent, or both be flags")
-            over = all(bool(ended[agent]) or bool(cut.get(agent)) for agent in ended)
-            return StepReading(observation, _total(reward), over and any(map(bool, ended.values())), over)
-        return StepReading(observation, _total(reward), bool(ended), bool(cut))
+            return StepReading(observation, reward, *_ends(ended, cut, agents))
+        return StepReading(observation, reward, bool(ended), bool(cut))
     if isinstance(answer, tuple) and len(answer) == 4:
         observation, reward, ended, info = answer
         if isinstance(ended, Mapping):
-            over = bool(ended["__all__"]) if "__all__" in ended else all(map(bool, ended.values()))
-            return StepReading(observation, _total(reward), over, False)
+            return StepReading(observation, reward, any(_ends(ended, {}, agents)), False)
         cut = isinstance(info, Mapping) and bool(info.get("TimeLimit.truncated"))
-        return StepReading(observation, _total(reward), bool(ended) and not cut, cut)
+        return StepReading(observation, reward, bool(ended) and not cut, cut)
+    if isinstance(answer, tuple) and len(answer) == 3:
+        return StepReading(answer[0], answer[1], bool(answer[2]), False)
     if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], bool):
         return StepReading(answer[1], None, answer[0], False)
-    observation = getattr(answer, "observation", answer)
-    return StepReading(
-        observation, getattr(answer, "reward", None), bool(getattr(answer, "done", False)), False
-    )
+    if isinstance(answer, tuple) and not hasattr(answer, "_fields"):
+        raise ValueError(f"step returned {len(answer)} values; known are observation, reward, done, info")
+    find = answer.get if isinstance(answer, Mapping) else partial(getattr, answer)
+    ended, cut = bool(find("done", False) or find("terminated", False)), bool(find("truncated", False))
+    return StepReading(find("observation", answer), find("reward", None), ended, cut)
+
+
+def _ends(ended: Mapping[Any, Any], cut: Mapping[Any, Any], agents: Any) -> tuple[bool, bool]:
+    """Return whether an episode of several agents ended by the rules, and whether it was cut short.
+
+    It is over when every agent is, also those of ``agents`` that have just come.
+    """
+    if "__all__" in ended or "__all__" in cut:
+        return bool(ended.get("__all__")), bool(cut.get("__all__"))
+    out = {agent for flags in (ended, cut) for agent, flag in flags.items() if flag}
+    here = {*ended, *(agents if isinstance(agents, list | tuple | set) else ())}
+    over = here <= out
+    return over and any(map(bool, ended.values())), over
 
 
 def _first_observation(returned: Any) -> Any:
     """Return the observation in what ``reset`` returned: the first of a pair, or that of a ``TimeStep``."""
     if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping):
         return returned[0]
-    if hasattr(returned, "step_type"):
-        observation = getattr(returned, "observation", None)
-        return getattr(returned, "observations", None) if observation is None else observation
+    for name in ("observation", "observations"):
+        if getattr(returned, name, None) is not None:
+            return getattr(returned, name)
     return returned
-
-
-def _total(reward: Any) -> Any:
-    """Return a reward, or the sum of the rewards of several agents."""
-    if isinstance(reward, Mapping):
-        return sum(reward.values()) if reward else None
-    if isinstance(reward, list | tuple):
-        return sum(reward) if reward else None
-    return reward
 
 
 def _of(batch: Any, index: int) -> Any:
     """Return one environment's part of a batch: a sequence, an array, or a mapping of those."""
     if isinstance(batch, Mapping):
         return {name: _of(part, index) for name, part in batch.items()}
+    if isinstance(batch, tuple):
+        return [_of(part, index) for part in batch]
     if (isinstance(batch, Sequence) and not isinstance(batch, str)) or hasattr(batch, "shape"):
         return batch[index] if getattr(batch, "ndim", 1) else batch
     return batch

@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Any, Final, Self, overload
 
 from spectator.watchable.recorder_client import RecorderLine, attempted, encoded, finite, words_of
-from spectator.watchable.watched_env import is_environment, wrapper_of
+from spectator.watchable.watched_env import check_environment, is_environment, wrapped
 
 MAX_MESSAGE: Final = 4 * 1024 * 1024
 """Maximum size of one step as JSON, bytes."""
@@ -106,7 +106,7 @@ class WatchedEpisode:
         """
         if not self._open("an end"):
             return
-        if truncated:
+        if attempted(bool, truncated)[0] is not False:
             self._end("step_cap", truncated if isinstance(truncated, str) else "the loop cut it short")
         else:
             self._end("finished", None, result)
@@ -172,8 +172,10 @@ class WatchedEpisode:
         note = f"a part of an episode ({kind}) cannot be shown completely: {words_of(error)}"
         self._line.warn("json", note)
         kept = ("reward", "took_s", "reason", "steps", "total", "left_out", "environment", "agent", "group")
-        short = {name: content[name] for name in kept if name in content} | {"notes": [note]}
-        return self._line.send(encoded({"episode": self._number, kind: short}, MAX_MESSAGE), needed=needed)
+        short = {name: content[name] for name in kept if name in content}
+        short["notes"] = [*content.get("notes", ()), note]
+        line, _ = attempted(encoded, {"episode": self._number, kind: short}, MAX_MESSAGE)
+        return line is not None and self._line.send(line, needed=needed)
 
 
 CLOSE_S: Final = 30.0
@@ -255,12 +257,12 @@ class WatchedLoop:
         if self._closed:
             self._line.warn("closed", "an episode is not recorded: its run was closed")
         begin: dict[str, Any] = {
-            "environment": environment or self._about["environment"],
-            "agent": agent or self._about["agent"],
+            "environment": self._about["environment"] if environment is None else words_of(environment),
+            "agent": self._about["agent"] if agent is None else words_of(agent),
             "group": group if isinstance(group, str) or group is None else words_of(group),
             "seed": _integer(seed),
         }
-        if tools:
+        if attempted(len, tools)[0]:
             begin["tools"] = tools
         if observation is not None:
             begin["observation"] = observation
@@ -281,7 +283,7 @@ class WatchedLoop:
         if answer is None and not self._line.gone:
             self._line.warn("slow", f"the record of {self.folder} is still incomplete after {CLOSE_S:g} s")
         elif answer is not None and not answer.get("others"):
-            self._recorder.wait(CLOSE_S)
+            attempted(self._recorder.wait, CLOSE_S)
 
     def __enter__(self) -> Self:
         return self
@@ -339,16 +341,16 @@ def watch(what: Any, run: str | Path | WatchedLoop | None = None, **about: Any) 
         return WatchedLoop(what, **about)
     if run is None:
         raise TypeError(f"watch() of a {type(what).__name__} needs the folder of its run; pass run=FOLDER")
-    wrapper = None if callable(what) and not is_environment(what) else wrapper_of(what)
+    function = callable(what) and not is_environment(what)
+    if not function:
+        check_environment(what)
     owned = not isinstance(run, WatchedLoop)
     if isinstance(run, WatchedLoop):
         if about:
             raise TypeError(f"{', '.join(about)} cannot be changed: the run is already open")
     else:
         run = WatchedLoop(run, **{"environment": _name_of(what), **about})
-    if wrapper is None:
-        return _watched_function(what, run)
-    return wrapper(what, run, owned)
+    return _watched_function(what, run) if function else wrapped(what, run, owned)
 
 
 def _name_of(what: Any) -> str:

@@ -101,7 +101,9 @@ def paid(build: Build, side: str, seed: int, options: Mapping[str, Any]) -> dict
         reward += observation.reward
     parts, home = observation.metadata["rubric"], side == WORLD.actors[0]
     assert WORLD.rival_reward is not None
-    rewards = {complete["reward"]: reward if home else WORLD.rival_reward(complete, parts)}
+    rival = WORLD.rival_reward(complete, parts)
+    assert isinstance(rival, float), "one seat"
+    rewards = {complete["reward"]: reward if home else rival}
     if complete["reward"] == "score":
         rewards["result"] = parts["result"] if home else 1.0 - parts["result"]
     return rewards

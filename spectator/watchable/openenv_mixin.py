@@ -180,7 +180,7 @@ class EpisodePublisher:
                     socket.send(message)
         except (OSError, TimeoutError, ValueError, KeyError, TypeError, WebSocketException) as error:
             self._gone = True
-            logger.warning("the episode is not shown at %s: %s", self._place.url, error)
+            logger.warning("the episode is not shown at %s: %s", self._place.url, words_of(error))
 
 
 def _plain(value: Any) -> Any:

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from spectator.errors import ConfigurationError, JournalError
+from spectator.text import encodable
 
 _Result = TypeVar("_Result")
 
@@ -124,7 +125,7 @@ def finite(value: Any) -> float | None:
 
 
 def words_of(value: object) -> str:
-    """Return ``value`` as text, even if its ``__str__`` fails.
+    """Return ``value`` as text that can be encoded, even if its ``__str__`` fails.
 
     >>> words_of(ValueError("no")), words_of([1, 2])
     ('no', '[1, 2]')
@@ -133,7 +134,7 @@ def words_of(value: object) -> str:
     return (
         f"a {type(value).__name__} that cannot be shown: {type(error).__name__}"
         if text is None
-        else text[:300]
+        else encodable(text[:300])
     )
 
 

@@ -278,7 +278,9 @@ def test_a_loop_goes_on_without_its_recorder(
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "not an address", ""])
 @pytest.mark.parametrize("reward", [math.nan, 10**400, "much"])
-def test_the_mixin_raises_nothing_without_a_server(url: str, reward: Any) -> None:
+def test_the_mixin_raises_nothing_without_a_server(
+    url: str, reward: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     class Observation:
         def __init__(self) -> None:
             self.reward, self.done = reward, False
@@ -304,3 +306,4 @@ def test_the_mixin_raises_nothing_without_a_server(url: str, reward: Any) -> Non
         env.reset()
         env.step(Unspeakable())
     env.close()
+    assert caplog.text and caplog.text.encode(), "a log can hold what is said"

@@ -12,7 +12,7 @@ import argparse
 import math
 import random
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -81,6 +81,31 @@ PLANS: Final = (
 )
 """What no side would do; each decides one part of the game and leaves the rest to the usual captain."""
 
+YORKERS: Final = replace(USUAL, name="yorkers", delivery=(DeliveryPlan("yorker", None, None),) * 3)
+HITTERS: Final = replace(USUAL, name="hitters", batting=(BattingIntent(0.8), *USUAL.batting[1:]))
+MISTAKES: Final = (
+    (
+        replace(
+            USUAL, name="nine close men to set batters, after the powerplay", fields=(None, CLOSE, CLOSE)
+        ),
+        USUAL,
+    ),
+    (_bowling("bouncers at leg, every ball", None, "short", "leg"), USUAL),
+    (_batting("reverse sweeps to yorkers", "reverse sweep", 0.5), YORKERS),
+    (_bowling("short balls on top of a packed leg side", LEG, "short", "leg"), USUAL),
+    (replace(USUAL, name="spin with the new ball to hitters", bowlers=("spin", "", "")), HITTERS),
+)
+"""Mistakes, and the captain against whom each is made."""
+
+
+def mistake_costs(overs: int, pairs: int, seed: int) -> Iterator[tuple[str, float, float]]:
+    """Yield what each mistake costs a usual captain, in hundredths of a win, with its 95 % interval."""
+    for mistaken, rival in MISTAKES:
+        made = contest(mistaken, overs, pairs, seed, rival=rival)
+        usual = contest(USUAL, overs, pairs, seed, rival=rival)
+        half = math.hypot(made.half, usual.half)
+        yield mistaken.name, 100.0 * (usual.share - made.share), 100.0 * half
+
 
 def field_costs(fields: Iterable[Field], overs: int, pairs: int, seed: int) -> list[WinShare]:
     """Return the share of wins of a captain that sets each field throughout."""
@@ -108,6 +133,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     drawn = field_costs(
         [lawful_field(rng, 2) for _ in range(given.fields)], given.overs, given.field_pairs, given.seed
     )
+    print("\n| mistake | hundredths of a win | 95 % |\n|---|---|---|")
+    for name, cost, half in mistake_costs(given.overs, given.pairs, given.seed):
+        print(f"| {name} | {cost:.1f} | ± {half:.1f} |", flush=True)
     if drawn:
         costs = sorted(100.0 * (0.5 - one.share) for one in drawn)
         mean = sum(costs) / len(costs)

@@ -87,8 +87,9 @@ def contest(
     seed: int,
     first: int = 0,
     options: Mapping[str, Any] | None = None,
+    rival: BlindCaptain = USUAL,
 ) -> WinShare:
-    """Play a captain against the usual one, from both seats of every seed.
+    """Play a captain against another one, from both seats of every seed.
 
     Args:
         captain: The captain to test.
@@ -97,6 +98,7 @@ def contest(
         seed: Seed of the seeds.
         first: Number of the first of them.
         options: Options of ground, form, fatigue and squads; by default ordinary ones.
+        rival: The other captain, by default the usual one.
     """
     shares = []
     for number in range(first, first + pairs):
@@ -104,7 +106,7 @@ def contest(
         share = 0.0
         for side, other in (SIDES, SIDES[::-1]):
             elects = {side: captain.elects} if captain.elects else {}
-            captains = {side: captain, other: USUAL}
+            captains = {side: captain, other: rival}
             share += won(open_match(overs, match_seed, elects=elects, options=options), captains)[side] / 2
         shares.append(share)
     return WinShare.of(captain.name, shares)

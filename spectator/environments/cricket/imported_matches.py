@@ -23,14 +23,7 @@ from spectator.environments.cricket.ball.outcomes import BallTracker, BowledBall
 from spectator.environments.cricket.ball.plan_effects import PlanEffects
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.tables import NO_BALL, WICKET, WIDE
-from spectator.environments.cricket.cricsheet import (
-    Compiled,
-    CricsheetError,
-    Scorebook,
-    compile_record,
-    habits_of,
-    read_scorebook,
-)
+from spectator.environments.cricket.cricsheet import CricsheetError, Scorebook, read_scorebook
 from spectator.environments.cricket.forecast.monte_carlo import wins
 from spectator.environments.cricket.forecast.state import spin_shares
 from spectator.environments.cricket.laws import BOWLERS_DISMISSALS, Side, format_of
@@ -50,6 +43,7 @@ from spectator.environments.cricket.real_matches import (
     replay,
     side_of,
 )
+from spectator.environments.cricket.scorebook_compiler import Compiled, compile_record, habits_of
 from spectator.environments.world import Pack, derive_seed
 from spectator.errors import ConfigurationError
 

@@ -73,7 +73,7 @@ READING. The deliveries that a batter `faced`, oldest first, are two letters eac
 four overs and three balls. Rates are runs an over. Batters: runs (balls faced). Bowlers:
 overs-maidens-runs-wickets, then the overs that they may still begin. Marks of balls: . no run, 1 to 6 runs, W
 wicket, wd wide, nb no-ball, b bye, lb leg bye. `projected` is what average sides would make of the
-innings, `stand` the runs of this partnership; on a free hit nobody can be out but run out. Squads, each
+innings, `stand` the runs of this partnership; on a free hit only a run out is possible. Squads, each
 figure a ratio or log ratio against the average player of the same job: runs = runs a ball faced (above 1 is
 better), out = dismissals a ball faced (below 1 is better); spin, short, leg = how much more are made off
 spin than pace, off short balls than full ones, on the leg side than the off side (log ratio, 0 as usual,

@@ -134,6 +134,14 @@ def rate(duels: Sequence[Duel], grounds: Sequence[str], seasons: Sequence[str]) 
     >>> 1.0 < rate(balls, ["g"], ["2024"]).of("a").bat_runs < 1.05
     True
     """
+    found = _scoring(duels, grounds, seasons)
+    day = [found.scoring(ground, season) for ground, season in zip(grounds, seasons, strict=True)]
+    found.people = _people(duels, day)
+    return found
+
+
+def _scoring(duels: Sequence[Duel], grounds: Sequence[str], seasons: Sequence[str]) -> Ratings:
+    """Share the runs of whole matches between season and ground."""
     made, expected = Counter[int](), [0.0] * len(grounds)
     for one in duels:
         made[one.match] += one.made
@@ -154,11 +162,18 @@ def rate(duels: Sequence[Duel], grounds: Sequence[str], seasons: Sequence[str]) 
             ((grounds[one], log - by_season[seasons[one]], shares[one]) for one, log in logs.items()),
             VENUE_SD,
         )
-    found = Ratings({}, by_venue, by_season)
-    day = [found.scoring(grounds[match], seasons[match]) for match in range(len(grounds))]
+    return Ratings({}, by_venue, by_season)
+
+
+def _people(duels: Sequence[Duel], day: Sequence[float]) -> dict[str, Rating]:
+    """Rate batters against the bowlers they faced, and bowlers against the batters.
+
+    Args:
+        day: The factor on runs in each match, by number.
+    """
     spread = spreads()
     bat_runs, bat_out = dict[str, float](), dict[str, float]()
-    bowl_runs, bowl_out, extras = dict[str, float](), dict[str, float](), dict[str, float]()
+    bowl_runs, bowl_out = dict[str, float](), dict[str, float]()
     for _ in range(ROUNDS):
         bat_runs = _ratios(
             (
@@ -184,14 +199,13 @@ def rate(duels: Sequence[Duel], grounds: Sequence[str], seasons: Sequence[str]) 
     for one in duels:
         faced[one.batter] += one.balls
         bowled[one.bowler] += one.balls
-    found.people = {
+    return {
         key: Rating(
             bat_runs.get(key, 1.0), bat_out.get(key, 1.0), bowl_runs.get(key, 1.0), bowl_out.get(key, 1.0),
             extras.get(key, 1.0), faced[key], bowled[key],
         )
         for key in faced.keys() | bowled.keys()
     }  # fmt: skip
-    return found
 
 
 def _effects(logs: Iterable[tuple[str, float, float]], spread: float) -> dict[str, float]:

@@ -127,7 +127,7 @@ use, have about 0.1; the trigger's shoulder in the shipped spectrum has 0.14."""
 
 EDGE_WIDTHS: Final = 2.0
 """Least distance of a resonance from the ends of its window, in its widths: without a background on both
-sides a peak cannot be told from a slope."""
+sides a peak cannot be distinguished from a slope."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from typing import Any, BinaryIO, Final
 
 from spectator.errors import ConfigurationError
-from spectator.importing.file_rows import MAX_BYTES, MISSING, Document, SkippedEntry, Source
+from spectator.importing.file_rows import MISSING, Document, SkippedEntry, Source
+from spectator.importing.finite_json import MAX_BYTES
 from spectator.importing.foreign import UnreadableEntry
 
 ZSTANDARD: Final = 93

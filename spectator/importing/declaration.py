@@ -1,6 +1,6 @@
 """A format as a declaration: how it is recognised, and where in its rows everything is.
 
-There is no code of a single format: `formats` has the declarations, `document_reader` reads files by them.
+No format has code of its own: `formats` has the declarations, `document_reader` reads files by them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FIELDS: Final[Mapping[str, str]] = {
     "title": "title of the episode",
     "agent": "name of the model or agent",
     "group": "name of the task; episodes of one group are answers to one prompt",
-    "group_prompt": "prompt by which tasks of equal names are told apart",
+    "group_prompt": "prompt that distinguishes tasks of the same name",
     "group_within": "what the names of groups begin with (default: the environment)",
     "seed": "the seed",
     "reward": "reward of the episode",

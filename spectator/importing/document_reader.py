@@ -37,7 +37,9 @@ def entries(formats: Sequence[DeclaredFormat], document: Document) -> Entries:
     if reader.aside:
         kinds = ", ".join(f"{many} {kind} (first {first})" for kind, (many, first) in reader.aside.items())
         many = sum(one for one, _ in reader.aside.values())
-        said = "1 entry that is no message is" if many == 1 else f"{many} entries that are no messages are"
+        said = (
+            "1 entry that is not a message is" if many == 1 else f"{many} entries that are not messages are"
+        )
         document.source.warnings.append(f"{document.source.path}: {said} not shown: {kinds}"[:500])
 
 

@@ -12,7 +12,8 @@ from spectator.errors import ConfigurationError
 from spectator.importing.archives import is_archive, member_named, members, single_document
 from spectator.importing.declaration import FIELDS, DeclaredFormat
 from spectator.importing.document_reader import entries, row_entries
-from spectator.importing.file_rows import Document, Entries, FileRow, SkippedEntry, Source, parsed
+from spectator.importing.file_rows import Document, Entries, FileRow, SkippedEntry, Source
+from spectator.importing.finite_json import parsed
 from spectator.importing.foreign import UnreadableEntry
 from spectator.importing.formats import FORMATS
 from spectator.importing.paths import path

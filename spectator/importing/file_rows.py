@@ -6,7 +6,6 @@ Unreadable rows are reported; the other rows are read.
 from __future__ import annotations
 
 import io
-import json
 import math
 import re
 import zlib
@@ -18,16 +17,10 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, Any, Final
 
-import orjson
-
 from spectator.errors import ConfigurationError
+from spectator.importing.finite_json import BOM, MAX_BYTES, FiniteNumbers, finite_number, parsed
 from spectator.importing.foreign import ForeignEpisode, UnreadableEntry, digest_of
 from spectator.journal.encoding import BadLine
-
-MAX_BYTES: Final = 64 * 1024 * 1024
-"""Maximum size of one entry; longer ones are skipped."""
-
-BOM: Final = b"\xef\xbb\xbf"
 
 SKIP_BYTES: Final = 1024 * 1024
 
@@ -291,52 +284,6 @@ def _as_row(number: int, value: Any, place: str, start: int = 0) -> FileRow | Sk
     return FileRow(number, value, place, start)
 
 
-_DIGITS: Final = bytes.maketrans(b"123456789", b"000000000")
-_LONG: Final = b"0" * 19
-
-
-def _has_long_integer(line: bytes) -> bool:
-    """Whether JSON has digits that may be an integer beyond 64 bits, which orjson reads as a float."""
-    digits = line.translate(_DIGITS)
-    at = digits.find(_LONG)
-    while at >= 0 and digits[at - 1 : at] == b".":
-        at += len(_LONG)
-        while digits[at : at + 1] == b"0":
-            at += 1
-        at = digits.find(_LONG, at)
-    return at >= 0
-
-
-def parsed(line: bytes) -> Any:
-    """Parse JSON, with ``None`` for NaN and infinities, or return a `BadLine`."""
-    if not _has_long_integer(line):
-        try:
-            return orjson.loads(line)
-        except ValueError:
-            pass
-    try:
-        return finite_json(line)
-    except UnicodeDecodeError as error:
-        return BadLine(0, f"invalid UTF-8: {error.reason} at byte {error.start}")
-    except (ValueError, RecursionError) as error:
-        return BadLine(0, f"invalid JSON: {error}")
-
-
-def finite_json(text: str | bytes) -> Any:
-    """Parse JSON, with ``None`` for NaN, infinities, and numbers that no float can hold, such as 1e400.
-
-    Raises:
-        ValueError: It is not JSON.
-        RecursionError: It is nested too deeply.
-    """
-    return json.loads(text, parse_constant=lambda name: None, parse_float=_finite)
-
-
-def _finite(digits: str) -> float | None:
-    known = float(digits)
-    return known if math.isfinite(known) else None
-
-
 def _longer(stream: IO[bytes], size: int) -> bool:
     """Whether a stream has more bytes than ``size``."""
     stream.seek(0)
@@ -399,7 +346,7 @@ def _events(stream: IO[bytes]) -> Iterator[tuple[str, str, Any]]:
     Raises:
         UnreadableEntry: It is nested too deeply.
     """
-    text, outer = _FiniteNumbers(stream), list[list[str]]()
+    text, outer = FiniteNumbers(stream), list[list[str]]()
     for event, value in _parser().basic_parse(text, multiple_values=True):
         text.quiet = 0
         if event == "map_key":
@@ -410,7 +357,7 @@ def _events(stream: IO[bytes]) -> Iterator[tuple[str, str, Any]]:
         else:
             place = "" if not outer else ".".join(filter(None, outer[-1])) if len(outer) < 5 else _DEEPER
             if isinstance(value, Decimal):
-                value = _finite(str(value))
+                value = finite_number(str(value))
                 event = "null" if value is None else event
             yield place, event, value
             if event in ("start_map", "start_array"):
@@ -444,7 +391,7 @@ def _values(
             continue
         if builder is not None:
             builder.event(event, value)
-            if stream.tell() - begun > MAX_BYTES + 2 * _FiniteNumbers.CHUNK:
+            if stream.tell() - begun > MAX_BYTES + 2 * FiniteNumbers.CHUNK:
                 builder, long = None, True
         if prefix == at and event in ("end_map", "end_array"):
             whole = _TOO_LONG if builder is None else builder.value
@@ -488,63 +435,6 @@ def _partial(stream: IO[bytes]) -> Mapping[str, Any]:
     value = getattr(builder, "value", None)
     value = value[0] if isinstance(value, list) and value else value
     return value if isinstance(value, dict) else {}
-
-
-class _FiniteNumbers:
-    """A JSON text without NaN and infinities, which the parser rejects.
-
-    Args:
-        stream: The text; read from its beginning.
-    """
-
-    CHUNK: Final = 1 << 18
-    _TOKEN: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|NaN|-?Infinity|"', re.DOTALL)
-
-    def __init__(self, stream: IO[bytes]) -> None:
-        self.quiet = 0
-        """Bytes since the last event of the parser."""
-        self._stream, self._kept = stream, b""
-        self._exact = not _names_infinities(stream)
-        stream.seek(len(BOM) if stream.read(len(BOM)) == BOM else 0)
-
-    def read(self, size: int = -1) -> bytes:
-        """Return about ``size`` bytes.
-
-        Raises:
-            UnreadableEntry: A single text is longer than an entry may be.
-        """
-        if size == 0:
-            return b""
-        if self.quiet > MAX_BYTES + self.CHUNK or len(self._kept) > MAX_BYTES:
-            raise UnreadableEntry(f"a text in it is longer than {MAX_BYTES >> 20} MiB")
-        while True:
-            more = self._stream.read(max(self.CHUNK, len(self._kept)))
-            self.quiet += len(more)
-            if self._exact or not (self._kept or more):
-                return more
-            text = self._kept + more
-            cut = self._cut(text) if more else len(text)
-            self._kept, text = text[cut:], text[:cut]
-            if text:
-                return self._TOKEN.sub(lambda one: one[0] if one[0][:1] == b'"' else b"null", text)
-
-    def _cut(self, text: bytes) -> int:
-        """Return the length of ``text`` before a text or word that goes on behind it."""
-        for one in self._TOKEN.finditer(text):
-            if one[0] == b'"':
-                return one.start()
-        return len(text.rstrip(b"-NaInfity"))
-
-
-def _names_infinities(stream: IO[bytes]) -> bool:
-    """Whether a stream contains NaN or an infinity, within a text or as a number."""
-    stream.seek(0)
-    before, found = b"", False
-    while not found and (chunk := stream.read(1 << 20)):
-        seen = before + chunk
-        found, before = b"NaN" in seen or b"Infinity" in seen, seen[-8:]
-    stream.seek(0)
-    return found
 
 
 BATCH: Final = 64

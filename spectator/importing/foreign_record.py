@@ -31,7 +31,7 @@ from spectator.events import (
     StepTaken,
     core_fact,
 )
-from spectator.importing.file_rows import finite_json
+from spectator.importing.finite_json import finite_json
 from spectator.importing.foreign import IMAGES_OF, ForeignEpisode, ForeignTurn
 from spectator.journal.encoding import ChatMessage, reply_message, wire_message
 from spectator.llm.exchanges import answered

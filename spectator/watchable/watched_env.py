@@ -14,9 +14,10 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from spectator.watchable.recorder_client import attempted, finite, plain, words_of
+from spectator.watchable.step_reading import StepReading, ends_of, first_observation, part_of, step_of
 
 if TYPE_CHECKING:
     from spectator.watchable.watched_loop import WatchedEpisode, WatchedLoop
@@ -31,22 +32,6 @@ ELSEWHERE: Final = {
     "verifiers": "save its results and show them by `spectator import`",
 }
 """Modules whose objects cannot be watched as they are, with what to do instead."""
-
-
-class StepReading(NamedTuple):
-    """What a step returned, in one form.
-
-    Args:
-        observation: The observation after the action.
-        reward: The reward; of several agents, a mapping or a list; ``None`` if unknown.
-        ended: Whether the episode ended by the rules.
-        cut: Whether it was cut short.
-    """
-
-    observation: Any
-    reward: Any
-    ended: bool
-    cut: bool
 
 
 @dataclass(slots=True)
@@ -204,7 +189,7 @@ class WatchedEnv:
     def _resetting(self, named: Mapping[str, Any]) -> Callable[[Any], None]:
         """Return what reports the reset that follows, given its arguments."""
         seed = named.get("seed")
-        return lambda returned: self._tap.open(_first_observation(returned), seed)
+        return lambda returned: self._tap.open(first_observation(returned), seed)
 
     def _stepping(self, action: Any) -> Callable[[Any], None]:
         """Return what reports the step that follows."""
@@ -213,7 +198,7 @@ class WatchedEnv:
     def _take(self, action: Any, answer: Any) -> None:
         step = step_of(answer, getattr(self.env, "agents", None))
         if step is None:
-            self._tap.open(_first_observation(answer))
+            self._tap.open(first_observation(answer))
         else:
             self._tap.take(action, step)
 
@@ -342,7 +327,7 @@ class WatchedTurns(WatchedEnv):
             step = StepReading(None, rewards, bool(answer[0]), False)
             shown = step.ended and rewards is not None
         else:
-            ended, cut = _ends(self.env.terminations, self.env.truncations, self.env.agents)
+            ended, cut = ends_of(self.env.terminations, self.env.truncations, self.env.agents)
             step = StepReading(None, dict(self.env.rewards), ended, cut)
             shown = ended or cut
         self._held = (action, step)
@@ -402,14 +387,14 @@ class WatchedBatch(WatchedEnv):
     def _resetting(self, named: Mapping[str, Any]) -> Callable[[Any], None]:
         seed, options = named.get("seed"), named.get("options")
         mask = options.get("reset_mask") if isinstance(options, Mapping) else None
-        return lambda returned: self._open(_first_observation(returned), seed, mask)
+        return lambda returned: self._open(first_observation(returned), seed, mask)
 
     def _open(self, observations: Any, seed: Any, mask: Any) -> None:
         for index, tap in enumerate(self._taps):
             if mask is None or mask[index]:
                 own = seed[index] if isinstance(seed, Sequence) else None if seed is None else seed + index
                 self._over[index] = False
-                tap.open(_of(observations, index), own, later=True)
+                tap.open(part_of(observations, index), own, later=True)
 
     def _take(self, action: Any, answer: Any) -> None:
         if hasattr(answer, "step_type"):
@@ -426,14 +411,14 @@ class WatchedBatch(WatchedEnv):
                     "the batch does not say when it resets its environments; set metadata['autoreset_mode']"
                 )
         for index, tap in enumerate(self._taps):
-            seen = _of(observations, index)
+            seen = part_of(observations, index)
             if (self._over[index] and resets == "NEXT_STEP") or (kinds is not None and kinds[index] == 0):
                 self._over[index] = False
                 tap.open(seen, later=True)
                 continue
             info = infos if isinstance(infos, Mapping) else infos[index]
             cut = bool(
-                cuts[index] if cuts is not None else _of(info.get("TimeLimit.truncated", False), index)
+                cuts[index] if cuts is not None else part_of(info.get("TimeLimit.truncated", False), index)
             )
             over = self._over[index] = bool(ended[index]) or cut
             last = seen
@@ -441,7 +426,7 @@ class WatchedBatch(WatchedEnv):
                 finals = info.get("final_obs", info.get("final_observation"))
                 last = info.get("terminal_observation", seen) if finals is None else finals[index]
             tap.take(
-                _of(action, index),
+                part_of(action, index),
                 StepReading(last, rewards[index], bool(ended[index]) and (cuts is not None or not cut), cut),
             )
             if over and resets == "SAME_STEP":
@@ -537,79 +522,3 @@ def _resets_of(env: Any) -> str | None:
     """Return when a batch resets its environments: a name of Gymnasium's ``AutoresetMode``."""
     mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
     return None if mode is None else str(getattr(mode, "name", mode))
-
-
-def step_of(answer: Any, agents: Any = None) -> StepReading | None:
-    """Read what ``step`` returned; ``None`` if it began an episode instead.
-
-    Args:
-        answer: What it returned, in one of the forms that this module knows.
-        agents: The agents that play on, if the environment has several.
-
-    Raises:
-        ValueError: The form is not known.
-    """
-    if callable(last := getattr(answer, "last", None)) and hasattr(answer, "step_type"):
-        if callable(first := getattr(answer, "first", None)) and first():
-            return None
-        over, discount = bool(last()), getattr(answer, "discount", None)
-        cut = over and discount is not None and float(discount) > 0
-        reward = getattr(answer, "reward", None)
-        reward = getattr(answer, "rewards", None) if reward is None else reward
-        return StepReading(_first_observation(answer), reward, over and not cut, cut)
-    if isinstance(answer, tuple) and len(answer) == 5:
-        observation, reward, ended, cut, _ = answer
-        if isinstance(ended, Mapping) or isinstance(cut, Mapping):
-            if not (isinstance(ended, Mapping) and isinstance(cut, Mapping)):
-                raise ValueError("terminated and truncated must both be mappings by agent, or both be flags")
-            return StepReading(observation, reward, *_ends(ended, cut, agents))
-        return StepReading(observation, reward, bool(ended), bool(cut))
-    if isinstance(answer, tuple) and len(answer) == 4:
-        observation, reward, ended, info = answer
-        if isinstance(ended, Mapping):
-            return StepReading(observation, reward, any(_ends(ended, {}, agents)), False)
-        cut = isinstance(info, Mapping) and bool(info.get("TimeLimit.truncated"))
-        return StepReading(observation, reward, bool(ended) and not cut, cut)
-    if isinstance(answer, tuple) and len(answer) == 3:
-        return StepReading(answer[0], answer[1], bool(answer[2]), False)
-    if isinstance(answer, tuple) and len(answer) == 2 and isinstance(answer[0], bool):
-        return StepReading(answer[1], None, answer[0], False)
-    if isinstance(answer, tuple) and not hasattr(answer, "_fields"):
-        raise ValueError(f"step returned {len(answer)} values; known are observation, reward, done, info")
-    find = answer.get if isinstance(answer, Mapping) else partial(getattr, answer)
-    ended, cut = bool(find("done", False) or find("terminated", False)), bool(find("truncated", False))
-    return StepReading(find("observation", answer), find("reward", None), ended, cut)
-
-
-def _ends(ended: Mapping[Any, Any], cut: Mapping[Any, Any], agents: Any) -> tuple[bool, bool]:
-    """Return whether an episode of several agents ended by the rules, and whether it was cut short.
-
-    It is over when every agent is, also those of ``agents`` that have just come.
-    """
-    if "__all__" in ended or "__all__" in cut:
-        return bool(ended.get("__all__")), bool(cut.get("__all__"))
-    out = {agent for flags in (ended, cut) for agent, flag in flags.items() if flag}
-    here = {*ended, *(agents if isinstance(agents, list | tuple | set) else ())}
-    over = here <= out
-    return over and any(map(bool, ended.values())), over
-
-
-def _first_observation(returned: Any) -> Any:
-    """Return the observation in what ``reset`` returned: the first of a pair, or that of a ``TimeStep``."""
-    if isinstance(returned, tuple) and len(returned) == 2 and isinstance(returned[1], Mapping):
-        return returned[0]
-    for name in ("observation", "observations"):
-        if getattr(returned, name, None) is not None:
-            return getattr(returned, name)
-    return returned
-
-
-def _of(batch: Any, index: int) -> Any:
-    """Return one environment's part of a batch: a sequence, an array, or a mapping of those."""
-    if isinstance(batch, Mapping):
-        return {name: _of(part, index) for name, part in batch.items()}
-    if isinstance(batch, tuple):
-        return [_of(part, index) for part in batch]
-    if (isinstance(batch, Sequence) and not isinstance(batch, str)) or hasattr(batch, "shape"):
-        return batch[index] if getattr(batch, "ndim", 1) else batch
-    return batch

@@ -1,9 +1,9 @@
 """Compare what captains and graders are shown with what happens, in every kind of match.
 
-``python -m tools.cricket_told --out docs/reports/cricket-told-and-won.md`` plays whole matches between two
-usual captains at every scoring level, profile and length. It reads the projection of the observation, and the
-chance of the rubric (the analyst's, in a chase), at several balls of both innings. It exits with 1 if the
-means differ by more than :data:`SURE` standard errors and :data:`SMALL`.
+``python -m tools.cricket_calibration --out docs/reports/cricket-calibration.md`` plays whole matches
+between two usual captains at every scoring level, profile and length. It reads the projection of the
+observation, and the chance of the rubric (the analyst's, in a chase), at several balls of both innings. It
+exits with 1 if the means differ by more than :data:`SURE` standard errors and :data:`SMALL`.
 """
 
 from __future__ import annotations
@@ -213,7 +213,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             every += [one._replace(match=one.match + len(kinds) * 10_000) for one in found]
     out = "" if given.out is None else f" --out {given.out}"
     share = "" if given.share == 1.0 else f" --share {given.share:g}"
-    text = report(kinds, every, f"python -m tools.cricket_told --seed {given.seed}{share}{out}")
+    text = report(kinds, every, f"python -m tools.cricket_calibration --seed {given.seed}{share}{out}")
     if given.out is None:
         print(text)
     else:

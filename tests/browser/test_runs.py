@@ -20,11 +20,6 @@ from tests.serving import Serving, serve, test_settings
 
 pytestmark = pytest.mark.browser
 
-PLAYED_ONE_TURN = """async (address) => {
-  const { members = {} } = await (await fetch(address)).json();
-  return Object.values(members).filter(({ turns }) => turns === 1).length === 4;
-}"""
-
 
 @dataclass(frozen=True)
 class Watched:
@@ -57,9 +52,7 @@ def test_rewards_and_advantages_of_siblings_form_live_and_nothing_is_asked_for_a
         for one in siblings:
             one.reset(seed=7)
             one.use("say", {"text": "ACTION: 1"})
-        page.goto(f"{watched.serving.base_url}/rollouts")
-        page.wait_for_function(PLAYED_ONE_TURN, arg="api/groups/g-000000?run=siblings")
-        asked.clear()
+        run.flush()
         page.goto(f"{watched.serving.base_url}/group/g-000000?run=siblings")
         expect(page.locator("#state")).to_have_text("Live")
         expect(playing).to_have_text(["turn 1, running"] * 4)

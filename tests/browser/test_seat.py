@@ -16,6 +16,16 @@ pytestmark = pytest.mark.browser
 
 TOKEN = "correct-horse-battery"
 
+AFTER_TURN = """async ([id, turn]) => {
+  const still = (one) => one.episode_id === id && one.turn <= turn;
+  const running = async () => (await (await fetch("/custom/status")).json()).running;
+  for (let tries = 0; (await running()).some(still); tries++) {
+    if (tries > 400) throw new Error(`turn ${turn} did not pass`);
+    await new Promise((go) => setTimeout(go, 50));
+  }
+}"""
+"""Returns once an episode is past a turn, or over."""
+
 
 @pytest.fixture(scope="module")
 def table(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
@@ -76,11 +86,7 @@ def test_a_person_captains_an_over_on_a_phone(table: Serving, open_page: Opener)
             page.locator("#seat-bowler").select_option(index=2)
         balls += "delivery" in page.locator(".seat__go").inner_text()
         page.locator(".seat__go").click()
-        page.wait_for_function(
-            """async ([id, turn]) => (await (await fetch(`/custom/status`)).json()).running
-                 .every((one) => one.episode_id !== id || one.turn > turn)""",
-            arg=[episode_id, turn],
-        )
+        page.evaluate(AFTER_TURN, [episode_id, turn])
     made = [
         line
         for line in table.client.get(f"/api/episodes/{episode_id}/events").text.splitlines()

@@ -270,7 +270,7 @@ def serving(url: str | None) -> Iterator[str]:
         )
         assert process.stderr is not None
         try:
-            address = process.stderr.readline().split(" at ")[1].strip()
+            address = next(line for line in process.stderr if " at http" in line).split(" at ")[1].strip()
             wait_until_healthy(address)
             yield address
         finally:

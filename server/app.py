@@ -48,7 +48,7 @@ from .http.responses import Compression
 from .http.seats import Act
 from .http.start_requests import ForkEpisode, StartEpisode
 from .openenv import register_openenv
-from .process import Server, configure_logging, listen, raise_open_files, server_of
+from .process import Server, configure_logging, listen, server_of, within_open_files
 from .security.faults import describe, install_faults
 from .security.middleware import Admission, HeadRequests, RequestShield, SecurityHeaders
 from .security.requests import ForwardedAddress
@@ -90,8 +90,7 @@ def create_app(settings: Settings) -> FastAPI:
     install_faults(app)
     app.add_middleware(Compression)
     app.add_middleware(RequestShield, settings=settings)
-    if settings.requests_per_minute:
-        app.add_middleware(Admission)
+    app.add_middleware(Admission, limited=bool(settings.requests_per_minute))
     app.add_middleware(SecurityHeaders, settings=settings)
     app.add_middleware(HeadRequests)
     if settings.trusted_hops:
@@ -165,12 +164,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SpectatorError as error:
         sys.exit(f"server: {error}")
     host, port = listener.getsockname()[:2]
-    sys.stderr.write(f"{welcome(settings, host, port)}\n")
-    sys.stderr.flush()
-    raise_open_files()
+    settings = within_open_files(settings)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with listener, contextlib.suppress(KeyboardInterrupt):
         server = build_server(settings)
+        server.announcement = f"{welcome(settings, host, port)}\n"
         sys.setswitchinterval(SWITCH_S)
         gc.freeze()
         server.run(sockets=[listener])

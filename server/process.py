@@ -19,7 +19,9 @@ from spectator.errors import ConfigurationError
 from .security.middleware import BODY_BYTES
 from .security.requests import __name__ as REFUSALS
 from .settings import Settings
-from .transport import choose_protocols, stop_listening
+from .transport import Capacity, choose_protocols, open_files, stop_listening
+
+logger = logging.getLogger(__name__)
 
 REFUSALS_A_MINUTE: Final = 120
 """Most log lines about rejected requests per minute."""
@@ -111,15 +113,21 @@ LOOPBACK: Final = "127.0.0.1"
 LEAVING_S: Final = 1.0
 """Seconds that viewers may take to leave during a shutdown."""
 
-SPARE_CONNECTIONS: Final = 1000
-"""Connections that are served in addition to those of viewers."""
-
 UNREAD_MS: Final = 30_000
 """Milliseconds that a peer may leave bytes unread before the kernel closes the connection."""
 
 
 class Server(uvicorn.Server):
     """Serves the application; a shutdown asks viewers to reconnect."""
+
+    announcement = ""
+    """Written to standard error once the server listens."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start the services, then listen."""
+        await super().startup(sockets)
+        sys.stderr.write(self.announcement)
+        sys.stderr.flush()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Shut down in order: viewers, requests, then episodes and the journal."""
@@ -130,7 +138,8 @@ class Server(uvicorn.Server):
 
 def server_of(app: FastAPI, settings: Settings) -> Server:
     """Return a server for ``app``, not yet started."""
-    http, ws = choose_protocols()
+    capacity = Capacity.of(settings, open_files())
+    http, ws = choose_protocols(capacity)
     config = uvicorn.Config(
         app,
         host=settings.host,
@@ -140,7 +149,7 @@ def server_of(app: FastAPI, settings: Settings) -> Server:
         ws_max_size=BODY_BYTES,
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
-        limit_concurrency=settings.max_viewers + SPARE_CONNECTIONS,
+        limit_concurrency=capacity.connections + 1,
         proxy_headers=settings.trusted_hops == 0,
         forwarded_allow_ips=list(settings.trusted_proxies) or [LOOPBACK],
         access_log=False,
@@ -170,8 +179,18 @@ def listen(settings: Settings) -> socket.socket:
         ) from error
 
 
-def raise_open_files() -> None:
-    """Raise the limit of open files, and so of connections, to the system's maximum."""
+def within_open_files(settings: Settings) -> Settings:
+    """Raise the limit of open files to the system's maximum; return the settings with as many viewers."""
     if resource is not None:
         _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
+    files = open_files()
+    viewers = Capacity.of(settings, files).viewers
+    if viewers < settings.max_viewers:
+        logger.warning(
+            "%s open files leave room for %d viewers, not %d: raise the limit (ulimit -n)",
+            files,
+            viewers,
+            settings.max_viewers,
+        )
+    return settings.model_copy(update={"max_viewers": viewers})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ipaddress
 import re
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, Literal
 
 from pydantic import AfterValidator, BeforeValidator, SecretStr, ValidationInfo
 
@@ -16,6 +16,11 @@ from spectator.llm.endpoints import check_base_url
 PREFIX: Final = "SPECTATOR_"
 """Prefix of our environment variables."""
 
+HOST: Final = re.compile(r"[A-Za-z0-9.\-_]+(?::\d{1,5})?|\[[0-9A-Fa-f:.]+\](?::\d{1,5})?")
+"""A host, optionally with a port."""
+
+HOST_PATTERN: Final = re.compile(r"\*|(\*\.)?[a-z0-9\-_]+(\.[a-z0-9\-_]+)*")
+
 ORIGIN: Final = re.compile(r"https?://[A-Za-z0-9.\-]+(:\d{1,5})?|https?://\[[0-9A-Fa-f:]+\](:\d{1,5})?")
 FRAME_SOURCE: Final = re.compile(
     r"'self'|'none'|https?://(\*|(\*\.)?[A-Za-z0-9\-]+(\.[A-Za-z0-9\-]+)*)(:\d{1,5})?"
@@ -24,6 +29,10 @@ FRAME_SOURCE: Final = re.compile(
 
 def _split(value: object) -> object:
     return tuple(value.replace(",", " ").split()) if isinstance(value, str) else value
+
+
+def _lower(value: object) -> object:
+    return value.lower() if isinstance(value, str) else value
 
 
 def _none_if_empty(value: object) -> object:
@@ -68,6 +77,13 @@ def _origins(origins: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(origin.lower() for origin in origins)
 
 
+def _hosts(hosts: tuple[str, ...]) -> tuple[str, ...]:
+    for host in hosts:
+        if not HOST_PATTERN.fullmatch(host.lower()):
+            raise ValueError(f"{host!r} is not a host name without a port, such as spectator.example.org")
+    return tuple(host.lower() for host in hosts)
+
+
 def _frame_sources(sources: tuple[str, ...]) -> tuple[str, ...]:
     for source in sources:
         if not FRAME_SOURCE.fullmatch(source):
@@ -95,6 +111,9 @@ def _option_limits(limits: tuple[str, ...]) -> tuple[str, ...]:
     return limits
 
 
+LogLevel = Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(_lower)]
+"""Least severe level of log lines, in either case."""
+
 Folder = Annotated[Path | None, BeforeValidator(_none_if_empty)]
 """A folder, or none."""
 
@@ -115,6 +134,9 @@ ListenUrl = Annotated[JournalUrl, AfterValidator(_check_listen_url)]
 
 Origins = Annotated[WordList, AfterValidator(_origins)]
 """Origins of pages, in lower case."""
+
+HostNames = Annotated[WordList, AfterValidator(_hosts)]
+"""Host names in lower case; ``*.`` stands for any subdomain, ``*`` alone for any host."""
 
 FrameSources = Annotated[WordList, AfterValidator(_frame_sources)]
 """Sources of the CSP directive ``frame-ancestors``."""

@@ -27,8 +27,10 @@ from .setting_types import (
     ClipsUrl,
     Folder,
     FrameSources,
+    HostNames,
     JournalUrl,
     ListenUrl,
+    LogLevel,
     OperatorToken,
     OptionLimits,
     Origins,
@@ -50,6 +52,7 @@ PUBLIC: Final[Mapping[str, Any]] = {
     "recorded_mb_per_hour": 200,
     "keep_mb": 2000,
     "max_viewers_per_address": 50,
+    "max_connections_per_address": 256,
     "openenv_sessions_per_address": 16,
     "publishes_per_minute": 6,
     "publishes_per_hour": 120,
@@ -103,7 +106,9 @@ class Settings(CapSettings):
     spectator.errors.ConfigurationError: SPECTATOR_PROT: unknown setting; did you mean ...
     """
 
-    model_config = ConfigDict(extra="forbid", validate_default=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(
+        extra="forbid", validate_default=True, use_attribute_docstrings=True, allow_inf_nan=False
+    )
 
     _variables: Mapping[str, str] = PrivateAttr(default_factory=dict)
 
@@ -128,6 +133,12 @@ class Settings(CapSettings):
     allowed_origins: Origins = ()
     """Further origins, such as https://example.org, whose pages may post and open sockets; a Space's own host
     is added automatically."""
+    allowed_hosts: HostNames = ()
+    """Further host names at which clients may reach this server, such as `spectator.example.org
+    *.example.org`; `*` = any, the default in the public profile unless `SPECTATOR_PUBLIC_URL` is set.
+    Addresses, names without a dot, `*.localhost`, `*.local`, `*.internal` and the hosts of allowed origins
+    are always allowed. Other names are rejected: a foreign page could make its own name resolve to this
+    server."""
     frame_ancestors: FrameSources = ("'self'", "https://huggingface.co", "https://*.hf.space")
     """Sites that may show the pages in a frame, as in the CSP directive of this name."""
     worlds: WordList = ()
@@ -211,7 +222,7 @@ class Settings(CapSettings):
     `OTEL_EXPORTER_OTLP_ENDPOINT` or `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` is set."""
     trace_content: bool = False
     """Whether traces include prompts and replies of models."""
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: LogLevel = "info"
     """Least severe level of log lines."""
     log_format: Literal["auto", "text", "json"] = "auto"
     """Format of the log; `auto` is text on a terminal, otherwise one JSON object per line."""
@@ -255,6 +266,9 @@ class Settings(CapSettings):
     """Viewers that may be connected at once."""
     max_viewers_per_address: Annotated[int, Field(ge=0)] = 0
     """Viewers that may be connected at once from one address; 0 = no limit."""
+    max_connections_per_address: Annotated[int, Field(ge=0)] = 0
+    """HTTP connections of one address, besides its viewers; its oldest idle one is closed for another. 0 = no
+    limit; not applied to loopback and behind proxies."""
     viewer_backlog_bytes: Annotated[int, Field(ge=64 * 1024)] = 1024 * 1024
     """Bytes that may wait for one viewer before it is closed as too slow."""
     openenv_max_sessions: Annotated[int, Field(ge=1)] = 64
@@ -276,7 +290,7 @@ class Settings(CapSettings):
     source files, for development."""
     public_url: PublicUrl = None
     """Address at which browsers reach this server, such as `https://spectator.example.org`; sign-ins return
-    to it. `https://SPACE_HOST` on a Space."""
+    to it, and cards and embedded strips name it. `https://SPACE_HOST` on a Space."""
     router_url: BaseUrl = ROUTER_URL
     """Router that is called with the token of visitors who signed in with Hugging Face."""
     own_endpoints: Literal["auto", "on", "off"] = "auto"
@@ -293,11 +307,15 @@ class Settings(CapSettings):
         """The OpenID provider; ``None`` if the environment does not define all of it."""
         names = ("OPENID_PROVIDER_URL", "OAUTH_CLIENT_ID", "OAUTH_CLIENT_SECRET")
         url, client_id, secret = (self._variables.get(name, "") for name in names)
-        host = self._variables.get("SPACE_HOST")
-        public_url = self.public_url or (f"https://{host}" if host else None)
-        if not (url and client_id and secret and public_url):
+        if not (url and client_id and secret and self.canonical_url):
             return None
-        return OpenIdProvider(url.rstrip("/"), client_id, SecretStr(secret), public_url)
+        return OpenIdProvider(url.rstrip("/"), client_id, SecretStr(secret), self.canonical_url)
+
+    @property
+    def canonical_url(self) -> str | None:
+        """The address at which browsers reach this server, if it is known."""
+        host = self._variables.get("SPACE_HOST")
+        return self.public_url or (f"https://{host}" if host else None)
 
     @property
     def asks_private_endpoints(self) -> bool:
@@ -347,6 +365,8 @@ class Settings(CapSettings):
                 known["trusted_hops"] = given.get("trusted_hops", 0)
             if "operator_token" not in known:
                 known.setdefault("openenv_max_published", 0)
+            if "public_url" not in known:
+                known.setdefault("allowed_hosts", "*")
         if proxies := environ.get(ALLOWED_PROXIES):
             known.setdefault("trusted_proxies", proxies)
         if key := environ.get("CARTESIA_API_KEY"):
@@ -370,12 +390,18 @@ class Settings(CapSettings):
 
 def is_loopback(host: str) -> bool:
     """Whether ``host``, a name or an address, is loopback."""
-    if host.lower() == "localhost":
-        return True
+    return host.lower() == "localhost" or (
+        is_address(host) and ipaddress.ip_address(host.strip("[]")).is_loopback
+    )
+
+
+def is_address(host: str) -> bool:
+    """Whether ``host`` is an IP address, not a name."""
     try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
+        ipaddress.ip_address(host.strip("[]"))
     except ValueError:
         return False
+    return True
 
 
 def read_environment(**given: str | None) -> Settings:

@@ -20,6 +20,8 @@ from spectator.catalog import world_names
 from spectator.clock import Clock, SystemClock
 from spectator.environments.world import MAX_SEED
 from spectator.episodes.controls import EpisodeLimits
+from spectator.episodes.crash_log import FILE as CRASHES_FILE
+from spectator.episodes.crash_log import CrashLog
 from spectator.episodes.embargo import PublicReader
 from spectator.episodes.past_states import FILE as STATES_FILE
 from spectator.episodes.past_states import StateFile
@@ -111,7 +113,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             stack.push_async_callback(spending.give_back)
             for part in spending.parts:
                 start("daily cap", part.keep_up())
-        supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, ledger)
+        crashes = CrashLog(settings.data_dir / CRASHES_FILE)
+        stack.callback(crashes.close)
+        supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, ledger, crashes)
         stack.push_async_callback(supervisor.suspend)
         commands = None if shared is None else Commands(journal, shared.name)
         takeover = None
@@ -329,6 +333,7 @@ def _supervisor(
     tasks: asyncio.TaskGroup,
     cast: Cast,
     ledger: SpendLedger,
+    crashes: CrashLog,
 ) -> Supervisor:
     return Supervisor(
         journal=journal,
@@ -348,6 +353,7 @@ def _supervisor(
         draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
         patience_s=settings.journal_patience_s,
         stops=StopRequests.open(settings.data_dir / STOPS_FILE),
+        crashes=crashes,
         load=cast.load,
         ledger=ledger,
         fair=True,

@@ -281,9 +281,10 @@ def serve_process(
     log: list[str] = []
     reader: threading.Thread | None = None
     try:
-        first = process.stderr.readline()
-        assert " at http://" in first, f"the server did not start: {first}{process.stderr.read()}"
-        serving = ServerProcess(first.split(" at ")[1].strip(), process, log)
+        while " at http://" not in (line := process.stderr.readline()):
+            log.append(line)
+            assert line, f"the server did not start: {''.join(log)}"
+        serving = ServerProcess(line.split(" at ")[1].strip(), process, log)
         reader = threading.Thread(target=log.extend, args=(process.stderr,))
         reader.start()
         _wait_until_healthy(serving)

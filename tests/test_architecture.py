@@ -85,7 +85,7 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
 
 EPISODES = "spectator.episodes"
 EPISODES_FLOORS: tuple[tuple[str, ...], ...] = (
-    ("controls", "steps", "view", "recorded_calls", "alternatives"),
+    ("controls", "steps", "view", "recorded_calls", "alternatives", "crash_log"),
     ("plan", "past_states"),
     ("decisions", "reader"),
     ("driver", "embargo"),

@@ -31,6 +31,7 @@ from spectator.steppers.remote import observed
 from spectator.text import clean_text
 
 from ..security import faults
+from ..security.bodies import parse_json
 from ..security.faults import Refused, documented, problem
 from ..services import Services, services_of
 from ..transport import EventStream, serve_viewer
@@ -203,7 +204,7 @@ async def publish(websocket: WebSocket) -> None:
 
 
 async def _publish(websocket: WebSocket, services: Services) -> None:
-    begin = FirstMessage.model_validate_json(await _receive(websocket)).begin
+    begin = FirstMessage.model_validate(await _receive(websocket)).begin
     if len(services.supervisor.external()) >= services.settings.openenv_max_published:
         await _refuse(websocket, REFUSED, "too many published episodes; try again later")
         return
@@ -236,7 +237,7 @@ def _seen(observation: dict[str, Any], reward: float = 0.0, total: float = 0.0) 
 async def _follow(websocket: WebSocket, driver: ExternalDriver) -> None:
     turn, total = 0, 0.0
     while not driver.over:
-        step = NextMessage.model_validate_json(await _receive(websocket)).step
+        step = NextMessage.model_validate(await _receive(websocket)).step
         turn, total = turn + 1, total + step.reward
         await driver.record(turn, _facts(step, total))
         if step.done:
@@ -272,7 +273,7 @@ def _ended(step: PublishedStep, turns: int, total: float) -> EpisodeEnded:
     )
 
 
-async def _receive(websocket: WebSocket) -> str:
+async def _receive(websocket: WebSocket) -> Any:
     try:
         async with asyncio.timeout(IDLE_S):
             message = await websocket.receive()
@@ -283,7 +284,7 @@ async def _receive(websocket: WebSocket) -> str:
     text = message.get("text")
     if text is None or len(text) > MAX_MESSAGE:
         raise ValueError(f"a message must be JSON text of at most {MAX_MESSAGE} characters")
-    return str(text)
+    return parse_json(text)
 
 
 async def _refuse(websocket: WebSocket, code: int, why: str) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import sys
 import textwrap
 from asyncio.subprocess import DEVNULL, PIPE
@@ -37,8 +36,6 @@ from spectator.episodes.handle import EpisodeHandle
 from spectator.errors import (
     EnvironmentFault,
     EpisodeNotFound,
-    FieldError,
-    InvalidRequest,
     JournalError,
     SpectatorError,
 )
@@ -49,22 +46,16 @@ from ..services import Services, services_of
 from .episodes import summary_of
 from .responses import lines_of
 
-HOST: Final = re.compile(r"[A-Za-z0-9.\-]+(?::\d{1,5})?|\[[0-9A-Fa-f:.]+\](?::\d{1,5})?")
-"""A host, optionally with a port."""
-
 
 def public_root(request: Request) -> str:
     """Return the public URL of the lobby, without a trailing slash.
 
-    If the request's host belongs to an allowed origin, such as a Space's, that origin is used: a proxy may
-    have terminated TLS.
+    It is the canonical one if the settings name it, whatever host was requested. Otherwise, if the host
+    belongs to an allowed origin, that origin is used: a proxy may have terminated TLS.
     """
-    host = request.url.netloc
-    if not HOST.fullmatch(host):
-        raise InvalidRequest([FieldError("Host", "must be a host name or an address")])
-    origins = services_of(request).settings.allowed_origins
-    known = [origin for origin in origins if origin.partition("://")[2] == host]
-    origin = known[0] if known else f"{request.url.scheme}://{host}"
+    host, settings = request.url.netloc, services_of(request).settings
+    known = [one for one in settings.allowed_origins if one.partition("://")[2] == host]
+    origin = settings.canonical_url or (known[0] if known else f"{request.url.scheme}://{host}")
     return f"{origin}{request.scope.get('root_path', '')}"
 
 

@@ -145,7 +145,7 @@ async def oembed(
 ) -> EmbedAnswer:
     """Describe how to embed an episode, by the oEmbed 1.0 specification."""
     home = public_root(request)
-    episode_id = _episode_at(url, home)
+    episode_id = _episode_at(url, home, request.url.netloc)
     seen = await _seen(services, request, episode_id)
     width, height = max(SMALLEST[0], min(STRIP[0], maxwidth)), max(SMALLEST[1], min(STRIP[1], maxheight))
     place = f"{home}/embed/{quote(episode_id)}"
@@ -224,15 +224,15 @@ def sharing_pages(templates: Templates) -> APIRouter:
     return pages
 
 
-def _episode_at(url: str, home: str) -> str:
-    """Return the id of the episode whose page is at ``url``."""
+def _episode_at(url: str, home: str, host: str) -> str:
+    """Return the id of the episode whose page is at ``url``, of this server by its own name or ``host``."""
     try:
         asked, own = urlsplit(url), urlsplit(home)
     except ValueError:
         raise EpisodeNotFound(url[:64]) from None
     found = SHOWN.fullmatch(asked.path.removeprefix(own.path))
     episode_id = unquote(found[1]) if found else ""
-    is_ours = asked.scheme in ("http", "https") and asked.netloc == own.netloc
+    is_ours = asked.scheme in ("http", "https") and asked.netloc in (own.netloc, host)
     if not is_ours or not asked.path.startswith(own.path) or not EPISODE_ID.fullmatch(episode_id):
         raise EpisodeNotFound(url[:64])
     return episode_id

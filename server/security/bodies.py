@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import json
+import math
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
@@ -87,7 +88,9 @@ async def in_thread_if_large(size: int, function: Callable[[_Sent], _Read], sent
 
 
 def parse_json(content: str | bytes) -> Any:
-    """Parse strict JSON, without NaN and infinity.
+    """Parse strict JSON: no NaN, no infinity, no number beyond a float such as 1e999.
+
+    A byte order mark at its beginning is ignored (RFC 8259, 8.1).
 
     Raises:
         ValueError: It is not strict JSON, nested too deeply, or holds too many commas.
@@ -96,7 +99,8 @@ def parse_json(content: str | bytes) -> Any:
     if commas > MAX_COMMAS:
         raise ValueError(f"it contains more than {MAX_COMMAS} commas")
     try:
-        return _DECODER.decode(content if isinstance(content, str) else content.decode())
+        text = content if isinstance(content, str) else content.decode()
+        return _DECODER.decode(text.removeprefix("\ufeff"))
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
 
@@ -149,7 +153,13 @@ def _reject_constant(name: str) -> float:
     raise ValueError(f"{name} is not JSON")
 
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_reject_constant)
+def _finite(digits: str) -> float:
+    if not math.isfinite(number := float(digits)):
+        raise ValueError(f"{digits[:40]} is too large a number")
+    return number
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_reject_constant, parse_float=_finite)
 
 
 def encodable(value: object) -> bool:

@@ -1,9 +1,9 @@
-"""Middleware of every request: rate, origin, body size, security headers, HEAD."""
+"""Middleware of every request: rate, host, origin, body size, security headers, HEAD."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -14,8 +14,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ..settings import Settings
 from .budget import Budget
-from .faults import FOREIGN_ORIGIN, TOO_LARGE, Close, Refused, problem
-from .permissions import Guard, Origins
+from .faults import FOREIGN_HOST, FOREIGN_ORIGIN, NO_ROOM, TOO_LARGE, Close, Kind, problem
+from .permissions import Guard, Hosts, Origins
 from .requests import address_of
 
 CONTROL_BODY_BYTES: Final = 64 * 1024
@@ -32,12 +32,16 @@ WHOLE_BODY_S: Final = 60.0
 
 SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
+ALWAYS: Final = frozenset({"/health", "/readyz"})
+"""Paths that are always answered immediately, at any host name."""
+
 
 class RequestShield:
-    """Rejects changes requested by pages of other sites, and bodies that are too long."""
+    """Rejects foreign host names, changes requested by pages of other sites, and bodies that are too long."""
 
     def __init__(self, app: ASGIApp, settings: Settings) -> None:
         self._app = app
+        self._hosts = Hosts(settings)
         self._origins = Origins(settings)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -46,10 +50,15 @@ class RequestShield:
         Sockets count as changes.
         """
         kind = scope["type"]
-        guarded = kind == "websocket" or (kind == "http" and scope["method"] not in SAFE_METHODS)
-        if guarded and not self._origins.allows(Headers(scope=scope)):
-            await _reject_origin(scope, receive, send)
-            return
+        if kind in ("http", "websocket") and scope["path"] not in ALWAYS:
+            headers = Headers(scope=scope)
+            if not self._hosts.allows(headers) and ("host" in headers or scope.get("http_version") != "1.0"):
+                await _reject(FOREIGN_HOST, UNKNOWN_HOST, scope, receive, send)
+                return
+            guarded = kind == "websocket" or scope["method"] not in SAFE_METHODS
+            if guarded and not self._origins.allows(headers):
+                await _reject(FOREIGN_ORIGIN, UNKNOWN_ORIGIN, scope, receive, send)
+                return
         if kind == "http":
             limit = CONTROL_BODY_BYTES if scope["path"].startswith("/custom/") else BODY_BYTES
             declared = Headers(scope=scope).get("content-length", "")
@@ -60,12 +69,29 @@ class RequestShield:
         await self._app(scope, receive, send)
 
 
-async def _reject_origin(scope: Scope, receive: Receive, send: Send) -> None:
+UNKNOWN_HOST: Final = (
+    "Send one Host header, with an address or a name of this server; names are listed in "
+    "SPECTATOR_ALLOWED_HOSTS."
+)
+UNKNOWN_ORIGIN: Final = (
+    "Open this from the server's own pages, or list the origin in SPECTATOR_ALLOWED_ORIGINS."
+)
+
+
+async def _reject(
+    kind: Kind,
+    detail: str,
+    scope: Scope,
+    receive: Receive,
+    send: Send,
+    headers: Mapping[str, str] | None = None,
+) -> None:
+    """Answer with a problem, or close a WebSocket whose server cannot send one."""
     if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
-        detail = "Open this from the server's own pages, or list the origin in SPECTATOR_ALLOWED_ORIGINS."
-        await problem(FOREIGN_ORIGIN, detail, instance=scope["path"])(scope, receive, send)
+        await problem(kind, detail, instance=scope["path"], headers=headers)(scope, receive, send)
     else:
-        await send({"type": "websocket.close", "code": Close.FOREIGN_ORIGIN.code, "reason": ""})
+        close = Close.FULL if kind.status in (429, 503) else Close.FOREIGN_ORIGIN
+        await send({"type": "websocket.close", "code": close.code, "reason": ""})
 
 
 class HeadRequests:
@@ -186,46 +212,52 @@ second."""
 MOST_HELD: Final = 256
 """Rejections delayed at once; further ones are sent immediately."""
 
-ALWAYS: Final = frozenset({"/health", "/readyz"})
-"""Paths that are always answered immediately."""
+CROWDED: Final = "spectator.crowded"
+"""Key in the scope's extensions of requests on the last connections, which are kept for the operator."""
+
+NO_ROOM_NOW: Final = "All connections are in use; try again in a few seconds."
 
 
 class Admission:
     """Rejects clients with too many requests, and starts others one at a time.
 
-    Requests of the operator and health checks start immediately.
+    Requests of the operator and health checks start immediately, also on the last connections.
+
+    Args:
+        limited: Whether requests per address are limited.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, limited: bool) -> None:
         self._app = app
+        self._limited = limited
         self._held = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward the request, or reject it."""
-        if scope["type"] in ("http", "websocket") and scope["path"] not in ALWAYS:
+        crowded = CROWDED in scope.get("extensions", {})
+        checked = scope["type"] in ("http", "websocket") and scope["path"] not in ALWAYS
+        if checked and (crowded or self._limited):
             services: Any = scope["app"].state.services
             budget: Budget = services.budget
             guard: Guard = services.guard
             connection = HTTPConnection(scope)
             if not guard.holds_token(connection):
+                if crowded:
+                    headers = {"Retry-After": "5", "Connection": "close"}
+                    await _reject(NO_ROOM, NO_ROOM_NOW, scope, receive, send, headers)
+                    return
                 address = address_of(connection)
                 if (refusal := budget.refuse_request(address)) is not None:
-                    await self._reject(refusal, scope, receive, send)
+                    await self._hold()
+                    await _reject(refusal.kind, refusal.detail, scope, receive, send, refusal.headers)
                     return
                 await budget.turns.take(address)
         await self._app(scope, receive, send)
 
-    async def _reject(self, refusal: Refused, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _hold(self) -> None:
         if self._held < MOST_HELD:
             self._held += 1
             try:
                 await asyncio.sleep(HOLD_S)
             finally:
                 self._held -= 1
-        if scope["type"] == "http" or "websocket.http.response" in scope.get("extensions", {}):
-            answer: Callable[[Scope, Receive, Send], Awaitable[None]] = problem(
-                refusal.kind, refusal.detail, instance=scope["path"], headers=refusal.headers
-            )
-            await answer(scope, receive, send)
-        else:
-            await send({"type": "websocket.close", "code": Close.FULL.code, "reason": ""})

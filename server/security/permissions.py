@@ -19,14 +19,15 @@ from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlsplit
 
+from starlette.datastructures import Headers
 from starlette.requests import HTTPConnection
 
 from spectator.clock import Clock
 from spectator.errors import FieldError, InvalidRequest, JournalError
 from spectator.journal.commands import Commands
 
-from ..setting_types import ORIGIN
-from ..settings import Settings, is_loopback
+from ..setting_types import HOST, ORIGIN
+from ..settings import Settings, is_address, is_loopback
 from .faults import NOT_HERE, NOT_YOURS, UNAUTHENTICATED, Refused, too_many
 from .rate_limits import RateLimit
 from .requests import address_of
@@ -150,6 +151,34 @@ class Guard:
         Only that machine reaches a server on loopback.
         """
         return self._token is None and self._on_loopback and _is_local(connection)
+
+
+RESERVED_NAMES: Final = (".localhost", ".local", ".internal")
+"""Endings of names that no public name server resolves."""
+
+
+class Hosts:
+    """Decides at which host names clients may reach the server.
+
+    A page of a foreign site can make its own name resolve to this server (DNS rebinding), and would then
+    count as one of the server's own pages. Addresses and names without a dot cannot be rebound.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        origins = (urlsplit(origin).hostname or "" for origin in settings.allowed_origins)
+        self._names = frozenset((*settings.allowed_hosts, *origins))
+        starred = (name[1:] for name in settings.allowed_hosts if name.startswith("*."))
+        self._endings = (*RESERVED_NAMES, *starred)
+
+    def allows(self, headers: Headers) -> bool:
+        """Whether the request names exactly one host, and an allowed one."""
+        named = headers.getlist("host")
+        if len(named) != 1 or not HOST.fullmatch(named[0]):
+            return False
+        name = (urlsplit(f"//{named[0]}").hostname or "").removesuffix(".")
+        if "*" in self._names or name in self._names or "." not in name:
+            return True
+        return name.endswith(self._endings) or is_address(name)
 
 
 class Origins:

@@ -11,6 +11,7 @@ from typing import Final
 import uvicorn
 
 from ..viewers.broadcast import SendToEach
+from .capacity import Capacity, HttpConnections
 
 logger = logging.getLogger(__name__)
 
@@ -42,10 +43,13 @@ ORDINARY: Final[Protocols] = ("auto", "auto")
 """Uvicorn's own connections: correct, but each viewer needs tasks and buffers."""
 
 
-def choose_protocols() -> Protocols:
+def choose_protocols(capacity: Capacity) -> Protocols:
     """Return our connections if uvicorn and websockets support them; log why if not."""
     api = _private_api()
-    return ORDINARY if api is None else (api.HttpProtocol, api.WebSocketProtocol)
+    if api is None:
+        return ORDINARY
+    http = type("BoundedHttp", (api.HttpProtocol,), {"others": HttpConnections(capacity)})
+    return http, api.WebSocketProtocol
 
 
 def stop_listening(server: uvicorn.Server) -> None:

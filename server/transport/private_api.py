@@ -23,8 +23,10 @@ from websockets.server import ServerProtocol
 
 from spectator.clock import SystemClock
 
+from ..security.middleware import CROWDED
 from ..security.rate_limits import TokenBucket
 from ..viewers.wire import framed
+from .capacity import HttpConnections
 from .delivery import CUT, EXTENSION
 from .keepalive import (
     GOING_S,
@@ -80,8 +82,9 @@ logger = logging.getLogger(__name__)
 
 NEEDED: Final[Mapping[type, tuple[str, ...]]] = {
     AutoHTTPProtocol: (
-        "connection_made", "cycle", "data_received", "handle_websocket_upgrade", "loop", "response_complete",
-        "scope", "send_400_response", "transport",
+        "client", "connection_made", "connections", "cycle", "data_received", "handle_websocket_upgrade",
+        "limit_concurrency", "loop", "more_body", "response_complete", "scope", "send_400_response",
+        "transport",
     ),
     WebSocketsSansIOProtocol: (
         "close_sent", "close_timer", "conn", "connections", "curr_msg_data_type", "disconnected", "frames",
@@ -105,9 +108,14 @@ UNBOUNDED: Final = hasattr(AutoHTTPProtocol, "on_body")
 class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
     """An HTTP connection that is aborted if it sends no request, or an endless one."""
 
+    others: HttpConnections
+    """All connections of the server, which this one joins and leaves; set by a subclass."""
+
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin the connection."""
         super().connection_made(transport)
+        self.limit_concurrency = None  # `others` limits connections, and which requests the last ones serve
+        self._crowded = self.others.join(self, (self.client or ("",))[0], len(self.connections))
         self._answered: object = None
         self._unread = 0
         self._patience = self.loop.call_later(REQUEST_S, self._cut_when_silent)
@@ -123,6 +131,8 @@ class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         """Handle a complete head."""
         self._unread = 0
         self.scope["extensions"] = {**self.scope.get("extensions", {}), CUT: self.transport.abort}
+        if self.crowded:
+            self.scope["extensions"][CROWDED] = {}
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -130,14 +140,31 @@ class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         self._unread = 0
         super().on_body(body)
 
+    @property
+    def crowded(self) -> bool:
+        """Whether it is one of the last connections, which are kept for operators."""
+        self._crowded = self._crowded and self.others.crowded(len(self.connections))
+        return self._crowded
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for a request of its peer, or for the rest of one."""
+        return self.cycle is None or self.cycle.response_complete or self.cycle.more_body
+
+    def abort(self) -> None:
+        """Close it immediately."""
+        self.transport.abort()
+
     def handle_websocket_upgrade(self) -> None:
         """Hand over to a WebSocket protocol."""
         self._patience.cancel()
+        self.others.leave(self)
         super().handle_websocket_upgrade()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release the connection."""
         self._patience.cancel()
+        self.others.leave(self)
         super().connection_lost(exc)
 
     def _cut_when_silent(self) -> None:
@@ -161,6 +188,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._pings: TokenBucket | None = None
         self._early: list[bytes] | None = None
         self._at_start = False
+        before = transport.get_protocol()
+        self._crowded = isinstance(before, HttpProtocol) and before.crowded
         super().connection_made(transport)
 
     def data_received(self, data: bytes) -> None:
@@ -190,6 +219,8 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         if hasattr(self, "scope"):
             extensions: dict[str, Any] = self.scope["extensions"]
             extensions[EXTENSION] = self
+            if self._crowded:
+                extensions[CROWDED] = {}
 
     def takeover(self, make: Callable[[asyncio.Transport, set[Any]], asyncio.Protocol]) -> None:
         """Hand the connection to another protocol, if it is still open, and release it.

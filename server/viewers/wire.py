@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from spectator.episodes.stream import JournalTrouble
 from spectator.errors import ProtocolError
 from spectator.events import UNDECIDED_IN, RecordedEvent, encode_json, record
 
+from ..security.bodies import parse_json
 from ..security.faults import Close
 from ..security.masking import NameMask
 
@@ -203,8 +203,8 @@ def framed(payload: bytes, *, opcode: int = 0x1) -> bytes:
 def parse_message(text: str) -> Ping | Position:
     """Parse a viewer's message."""
     try:
-        message = json.loads(text, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as error:
+        message = parse_json(text)
+    except ValueError as error:
         raise _bad("not JSON") from error
     match message:
         case {"frame": "ping", "t": int() | float() as t, **rest} if (
@@ -234,7 +234,3 @@ def asked_position(query: Mapping[str, str]) -> Position | None:
 
 def _bad(why: str) -> ProtocolError:
     return ProtocolError(f"bad message: {why}", close_code=Close.BAD_MESSAGE.code)
-
-
-def _no_constant(name: str) -> float:
-    raise ValueError(f"{name} is not JSON")

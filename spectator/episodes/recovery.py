@@ -255,7 +255,7 @@ class Recovery:
             return GONE if supervisor is None else f"{GONE}, and every slot is taken"
         try:
             load = supervisor.load_left(left.first.data)
-            rebuilding = rebuild(left, limit_s=self._limit_s, load=load)
+            rebuilding = rebuild(left, limit_s=self._limit_s, load=load, crashes=supervisor.crashes)
             episode = await supervisor.play_on(await self._unless_leaving(rebuilding))
         except JournalError:
             raise

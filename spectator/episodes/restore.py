@@ -22,6 +22,7 @@ from spectator.catalog import LoadWorld, load_world
 from spectator.environments.contract import Stepper
 from spectator.episodes.checkpoints import UnfitCheckpoint, episode_snapshot
 from spectator.episodes.controls import Pace
+from spectator.episodes.crash_log import CrashLog
 from spectator.episodes.driver import Past
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.recorded_calls import streamed_with_whole_replies
@@ -243,7 +244,10 @@ def _started(first: Event | None) -> Event:
 _Replayed = TypeVar("_Replayed")
 
 MAX_ATTEMPTS: Final = 3
-"""Recoveries without a new decision after which an episode is abandoned: it may be crashing the server."""
+"""Deaths of the server at one turn after which an episode is abandoned: it seems to cause them."""
+
+MAX_UNEXPLAINED: Final = 30
+"""The same for all deaths, even if its environment was not computing and the machine is the likely cause."""
 
 
 class RestoreFailed(EpisodeError):
@@ -275,6 +279,7 @@ async def rebuild(
     load: LoadWorld | None = None,
     attempts: float = MAX_ATTEMPTS,
     open_stepper: OpenStepper = on_a_thread,
+    crashes: CrashLog | None = None,
 ) -> RestoredEpisode:
     """Replay the record in a new environment, comparing every event as it is read.
 
@@ -285,6 +290,7 @@ async def rebuild(
         limit_s: Time limit in seconds.
         load: Finds the world; the catalogue if omitted.
         attempts: Maximum recoveries without a new decision; infinite if a person starts each of them.
+        crashes: Tells which deaths of the server the episode may have caused; all if omitted.
 
     Raises:
         RestoreFailed: The replay diverges, or recovery failed too often.
@@ -293,6 +299,11 @@ async def rebuild(
     """
     first, last = record.first, record.last
     attempt = 1 if record.paused else record.recoveries + 1
+    if crashes is not None:
+        if crashes.deaths(first.episode_id, last.turn) >= attempts:
+            raise RestoreFailed(f"the server died {attempts:g} times while it played turn {last.turn + 1}")
+        attempts = max(attempts, MAX_UNEXPLAINED)
+        open_stepper = crashes.watched(open_stepper, last.turn)
     if attempt > attempts:
         raise RestoreFailed(f"the server died {attempts:g} times at turn {last.turn}")
     plan = await asyncio.to_thread(_plan_again, first.data, load or load_world)

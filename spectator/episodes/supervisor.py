@@ -14,6 +14,7 @@ from spectator.clock import Clock, whole
 from spectator.environments.contract import Stepper
 from spectator.episodes.checkpoints import Checkpointer
 from spectator.episodes.controls import Control, EndRequest, EpisodeLimits, Pace
+from spectator.episodes.crash_log import CrashLog
 from spectator.episodes.decisions import Thinking
 from spectator.episodes.derived_stream import Stream, open_stream
 from spectator.episodes.driver import Past
@@ -60,6 +61,7 @@ class Supervisor:
         ledger: Limits what models may spend; no limit if omitted.
         open_stepper: Makes the stepper of each episode's environment.
         stops: Remembers stops that cannot be recorded; in memory only if omitted.
+        crashes: Tells which deaths of the server an episode may have caused; all if omitted.
         fair: Whether viewers may be rivals, so that decisions are withheld until what they lead to.
         load_left: Finds the world of a resumed episode by the data of its first event; ``load`` if omitted.
     """
@@ -81,6 +83,7 @@ class Supervisor:
         ledger: SpendLedger | None = None,
         open_stepper: OpenStepper = on_a_thread,
         stops: StopRequests | None = None,
+        crashes: CrashLog | None = None,
         fair: bool = False,
         load_left: Callable[[Mapping[str, Any]], LoadWorld] | None = None,
     ) -> None:
@@ -93,6 +96,7 @@ class Supervisor:
         self.promised = 0
         """Slots reserved for waiting requests; a request returns its slot before it starts."""
         self.stops = StopRequests() if stops is None else stops
+        self.crashes = crashes
         self._ledger = ledger or SpendLedger(Caps(), Caps(), clock)
         self._patience_s = patience_s
         self._fair = fair

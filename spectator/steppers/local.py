@@ -11,6 +11,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from queue import SimpleQueue
 from typing import Any, Concatenate, Final, Generic, ParamSpec, TypeVar
@@ -285,6 +286,8 @@ class ThreadStepper(LocalStepper, Generic[_Environment]):
         dispose: Callable[[_Environment], None] | None = None,
     ) -> None:
         self._thread: OwnThread[_Environment] = OwnThread(build, name=name, dispose=dispose)
+        self.during: Callable[[], AbstractContextManager[None]] = nullcontext
+        """Makes the context of each call, which may note that the environment computes."""
 
     @property
     def given_up(self) -> bool:
@@ -296,7 +299,7 @@ class ThreadStepper(LocalStepper, Generic[_Environment]):
         self._thread.close()
 
     async def _call(self, limit_s: float | None, function: Callable[[Environment], _Result]) -> _Result:
-        with FAULTS:
+        with FAULTS, self.during():
             return await self._thread.call_within(limit_s, function)
 
 

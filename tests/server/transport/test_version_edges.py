@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from websockets.sync.client import connect
 
-from server.transport import choose_protocols, fast_path, private_api
+from server.settings import Settings
+from server.transport import Capacity, choose_protocols, fast_path, private_api
 from tests.conftest import ROOT, require
 from tests.serving import serve, test_settings
 
@@ -68,7 +69,7 @@ def test_the_lowest_versions_are_those_of_the_ranges(lowest: Path) -> None:
 
 def test_this_installation_has_every_private_name() -> None:
     assert private_api.missing() == []
-    assert choose_protocols() != fast_path.ORDINARY
+    assert choose_protocols(Capacity.of(Settings(), None)) != fast_path.ORDINARY
 
 
 @pytest.mark.parametrize("lacking", ["a name", "a module"])

@@ -149,7 +149,7 @@ def server_of(app: FastAPI, settings: Settings) -> Server:
         ws_max_size=BODY_BYTES,
         ws_per_message_deflate=False,
         timeout_graceful_shutdown=max(1, round(settings.shutdown_grace_s)),
-        limit_concurrency=capacity.connections + 1,
+        limit_concurrency=capacity.total + 1,
         proxy_headers=settings.trusted_hops == 0,
         forwarded_allow_ips=list(settings.trusted_proxies) or [LOOPBACK],
         access_log=False,

@@ -50,7 +50,7 @@ class Capacity:
         viewers: Those that viewers may take.
     """
 
-    connections: int
+    total: int
     per_address: int
     viewers: int
 
@@ -59,9 +59,9 @@ class Capacity:
         """Return what the settings want, as far as ``files`` open files allow.
 
         >>> Capacity.of(Settings(), 1 << 20)
-        Capacity(connections=11064, per_address=0, viewers=10000)
+        Capacity(total=11064, per_address=0, viewers=10000)
         >>> Capacity.of(Settings(), 256)
-        Capacity(connections=156, per_address=0, viewers=117)
+        Capacity(total=156, per_address=0, viewers=117)
         """
         connections = settings.max_viewers + settings.openenv_max_sessions + SPARE_CONNECTIONS
         if files is not None:
@@ -109,7 +109,7 @@ class HttpConnections:
         limit = 0 if is_loopback(address) else self._capacity.per_address
         full = 0 < limit <= self._addresses[address] and not self._make_room(address)
         crowded = not full and self.crowded(total) and not self._make_room()
-        if full or (crowded and total > self._capacity.connections):
+        if full or (crowded and total > self._capacity.total):
             one.abort()
             return True
         self._open[one] = address
@@ -125,7 +125,7 @@ class HttpConnections:
 
     def crowded(self, total: int) -> bool:
         """Whether only the reserved connections are left."""
-        return total > self._capacity.connections - RESERVED
+        return total > self._capacity.total - RESERVED
 
     def _make_room(self, address: str | None = None) -> bool:
         """Close the oldest connection that waits for its peer, if any; of one address if given."""

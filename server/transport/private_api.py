@@ -82,7 +82,7 @@ logger = logging.getLogger(__name__)
 
 NEEDED: Final[Mapping[type, tuple[str, ...]]] = {
     AutoHTTPProtocol: (
-        "client", "connection_made", "connections", "cycle", "data_received", "handle_websocket_upgrade",
+        "connection_made", "connections", "cycle", "data_received", "handle_websocket_upgrade",
         "limit_concurrency", "loop", "more_body", "response_complete", "scope", "send_400_response",
         "transport",
     ),
@@ -115,7 +115,7 @@ class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         """Begin the connection."""
         super().connection_made(transport)
         self.limit_concurrency = None  # `others` limits connections, and which requests the last ones serve
-        self._crowded = self.others.join(self, (self.client or ("",))[0], len(self.connections))
+        self._crowded = self.others.join(self, _address_of(transport), len(self.connections))
         self._answered: object = None
         self._unread = 0
         self._patience = self.loop.call_later(REQUEST_S, self._cut_when_silent)
@@ -177,6 +177,11 @@ class HttpProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]
         if self.cycle.response_complete:
             self._answered = self.cycle
         self._patience = self.loop.call_later(REQUEST_S, self._cut_when_silent)
+
+
+def _address_of(transport: asyncio.Transport) -> str:
+    peer = transport.get_extra_info("peername")
+    return str(peer[0]) if isinstance(peer, tuple) else ""
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):

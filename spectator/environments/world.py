@@ -75,6 +75,10 @@ def _never(options: Mapping[str, Any]) -> bool:
     return False
 
 
+def _nothing() -> None:
+    """Do nothing: the world needs no preparation."""
+
+
 @dataclass(frozen=True, slots=True)
 class World:
     """A world with everything it provides; entry points of ``spectator.environments`` name one.
@@ -145,6 +149,8 @@ class World:
         any_thread: Whether an environment may be called from different threads, one at a time, and usually
             answers within milliseconds; private environments then share a thread, which costs less. A slow
             call does no harm: the others continue on another thread.
+        prepare: Loads, once, the modules and the data that play would otherwise load on first use, when no
+            further file may be opened; called on an environment's own thread before it is built.
         steps_at_once: Returns whether, with these options, every call of its environment takes at most a few
             milliseconds and waits for nothing, so that runs and evaluations may step it in their event loop's
             thread; false by default. It is stricter than :attr:`any_thread`. A world with another
@@ -208,6 +214,7 @@ class World:
     analyst: Callable[[], Analyst] | None = None
     showcase: Sequence[tuple[str, str]] = ()
     rival_reward: RivalReward | None = None
+    prepare: Callable[[], None] = _nothing
 
     def pairings(self) -> list[tuple[str, str | None]]:
         """List pairs of captain and opponent to watch: different, free of charge, and available here.

@@ -311,7 +311,12 @@ def on_a_thread(world: World, episode_id: str) -> Stepper:
     """Make a stepper on its own thread, named after the episode; for worlds that may block."""
     if world.remote is not None:
         return world.remote(episode_id)
-    return ThreadStepper(world.environment, name=episode_id)
+
+    def build() -> Environment:
+        world.prepare()
+        return world.environment()
+
+    return ThreadStepper(build, name=episode_id)
 
 
 def preferred_stepper(world: World, episode_id: str, options: Mapping[str, Any]) -> Stepper:

@@ -17,6 +17,7 @@ from spectator.clock import Clock, SystemClock
 from spectator.environments.world import World
 from spectator.episodes import plan as requests
 from spectator.episodes.controls import Control, EpisodeLimits, Pace
+from spectator.episodes.crash_log import CrashLog
 from spectator.episodes.driver import Driver
 from spectator.episodes.plan import EpisodePlan, EpisodeRequest
 from spectator.episodes.restore import StopRequests
@@ -201,6 +202,7 @@ async def supervising(
     slots: int = 1,
     limits: EpisodeLimits = QUICK,
     stops: StopRequests | None = None,
+    crashes: CrashLog | None = None,
 ) -> AsyncIterator[Stage]:
     """A supervisor, closed at the end; ``world`` is played whatever environment is asked for."""
     bus, journal = bus or MemoryBus(), journal or RecordingJournal()
@@ -220,6 +222,7 @@ async def supervising(
                 new_epoch=lambda: "e",
                 draw_seed=lambda: 7,
                 stops=stops,
+                crashes=crashes,
             )
             try:
                 yield Stage(supervisor, journal, bus)

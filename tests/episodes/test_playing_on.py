@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import json
 import subprocess
 import sys
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spectator.catalog import load_world
 from spectator.clock import SystemClock, timestamp
+from spectator.environments.counting.world import CountingEnvironment
 from spectator.episodes.controls import Pace
+from spectator.episodes.crash_log import CrashLog
 from spectator.episodes.plan import EpisodeRequest
 from spectator.episodes.recovery import Recovered, recover
+from spectator.episodes.restore import UnfinishedRecord, rebuild
 from spectator.events import RecordedEvent, record
 from spectator.journal.sql_journal import SqlJournal
+from spectator.observations import Observation
 from tests.episodes.harness import end_of, no_environment_threads, supervising
-from tests.fakes import until
+from tests.fakes import NO_JOURNAL, until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -132,6 +139,62 @@ def test_a_paused_episode_stays_paused_at_its_pace(tmp_path: Path) -> None:
             await again.resume("test")
             assert (await again.wait()).reason == "finished"
         await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("at_work", [False, True])
+def test_only_deaths_of_its_own_making_end_an_episode(tmp_path: Path, at_work: bool) -> None:
+    """The first death is not counted: only the steps of recovered episodes are noted."""
+
+    async def scenario() -> None:
+        journal, left = await SqlJournal.open(url_of(tmp_path)), contextlib.ExitStack()
+        async with supervising(journal=journal) as stage:
+            episode = await stage.start(pace=Pace.BROADCAST)
+            await until(lambda: episode.head_seq > 3)
+            await stage.supervisor.suspend()
+        for _ in range(3):
+            crashes = left.enter_context(contextlib.closing(CrashLog(tmp_path / "steps.json")))
+            async with supervising(journal=journal, crashes=crashes) as stage:
+                assert (await recover(journal, SystemClock(), stage.supervisor)).playing == ["ep-0001"]
+                await stage.supervisor.suspend()
+            if at_work:  # it dies in a step: what that notes is never taken back
+                left.enter_context(crashes.stepping("ep-0001", 1))
+        crashes = left.enter_context(contextlib.closing(CrashLog(tmp_path / "steps.json")))
+        async with supervising(journal=journal, crashes=crashes) as stage:
+            recovered = await recover(journal, SystemClock(), stage.supervisor)
+            assert recovered == Recovered(**{"interrupted" if at_work else "playing": ["ep-0001"]})
+        if at_work:
+            detail = end_of(await journal.read("ep-0001"))["detail"]
+            assert "the server died 3 times while it played turn 2" in detail
+        left.close()
+        await journal.aclose()
+
+    asyncio.run(scenario())
+
+
+def test_a_step_is_noted_while_it_is_computed(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        seen = list[dict[str, Any]]()
+
+        class Looking(CountingEnvironment):
+            def step(self, action: Mapping[str, Any]) -> Observation:
+                seen.append(json.loads((tmp_path / "steps.json").read_text()))
+                return super().step(action)
+
+        whole = await played(tmp_path)
+        crashes = CrashLog(tmp_path / "steps.json")
+        left = UnfinishedRecord.of(whole[: step_ends(whole)[2]], NO_JOURNAL)
+        world = replace(load_world("counting"), environment=Looking)
+        rebuilt = await rebuild(left, limit_s=60, load=lambda name: world, crashes=crashes)
+        await rebuilt.stepper.step({"text": "ACTION: 1"}, limit_s=60)
+        assert seen[-1] == {"ep-0001": [left.last.turn, 0]}
+        assert json.loads((tmp_path / "steps.json").read_text()) == {}
+        await rebuilt.stepper.aclose()
+        crashes.close()
+        (tmp_path / "steps.json").write_text("[1]")
+        with contextlib.closing(CrashLog(tmp_path / "steps.json")) as unreadable:
+            assert unreadable.deaths("ep-0001", 1) == 0
 
     asyncio.run(scenario())
 

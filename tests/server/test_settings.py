@@ -30,8 +30,10 @@ def test_variables_are_read_by_type() -> None:
             "SPECTATOR_STEP_TIMEOUT_S": "1.5",
             "SPECTATOR_ALLOWED_ORIGINS": "https://a.example, http://B.example:81",
             "SPECTATOR_OPERATOR_TOKEN": "0123456789abcdef",
+            "SPECTATOR_LOG_LEVEL": "WARNING",
         }
     )
+    assert settings.log_level == "warning"
     assert (settings.port, settings.max_episodes, settings.step_timeout_s) == (81, 3, 1.5)
     assert settings.allowed_origins == ("https://a.example", "http://b.example:81")
     assert settings.operator_token is not None
@@ -67,6 +69,9 @@ def test_the_host_of_a_space_is_an_allowed_origin() -> None:
         ("SPECTATOR_PORT", "", "SPECTATOR_PORT: Input should be a valid integer"),
         ("SPECTATOR_MAX_EPISODES", "0", "SPECTATOR_MAX_EPISODES: Input should be greater than or equal to 1"),
         ("SPECTATOR_STEP_TIMEOUT_S", "nan", "SPECTATOR_STEP_TIMEOUT_S: Input should be"),
+        ("SPECTATOR_STEP_TIMEOUT_S", "1e999", "SPECTATOR_STEP_TIMEOUT_S: Input should be a finite number"),
+        ("SPECTATOR_ALLOWED_HOSTS", "a.example:80", "SPECTATOR_ALLOWED_HOSTS: 'a.example:80' is not a host"),
+        ("SPECTATOR_LOG_LEVEL", "LOUD", "SPECTATOR_LOG_LEVEL: Input should be 'debug', 'info'"),
         ("SPECTATOR_STEP_TIMEOUT_S", "-1", "SPECTATOR_STEP_TIMEOUT_S: Input should be greater than 0"),
         ("SPECTATOR_OPERATOR_TOKEN", "", "SPECTATOR_OPERATOR_TOKEN: must be 16 to 512"),
         ("SPECTATOR_OPERATOR_TOKEN", "too short", "SPECTATOR_OPERATOR_TOKEN: must be 16 to 512"),

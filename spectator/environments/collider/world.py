@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
+from spectator.environments.collider import analysis
 from spectator.environments.collider.actions import (
     AGENT,
     ColliderAction,
@@ -151,6 +154,16 @@ CAPTAINS: Final = {
 }  # fmt: skip
 """Physicists that need no model."""
 
+
+def _prepare() -> None:
+    """Import what analyses import at their first call, where it is installed."""
+    for name in analysis.__all__:
+        getattr(analysis, name)
+    for name in ("iminuit", "scipy.optimize", "scipy.special"):
+        with suppress(ImportError):  # the analysis that needs it says so
+            import_module(name)
+
+
 WORLD: Final = World(
     name="collider",
     version=VERSION,
@@ -158,6 +171,7 @@ WORLD: Final = World(
     summary="Plan a search at a collider, analyse what was recorded, and claim a resonance or decline.",
     actors=(AGENT,),
     environment=ColliderEnvironment,
+    prepare=_prepare,
     snapshot_for=snapshot_for,
     action_type=ColliderAction,
     observation_type=ColliderObservation,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from spectator.environments.cricket.analyst import CricketAnalyst
+from spectator.environments.cricket.ball.prices import style_shares
 from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS, WEAKER
 from spectator.environments.cricket.captaincy.planner import MATCH_UPS, PLANNER
 from spectator.environments.cricket.environment import (
@@ -22,6 +23,7 @@ from spectator.environments.cricket.environment import (
     step_cap,
 )
 from spectator.environments.cricket.events import BEATS, EVENTS
+from spectator.environments.cricket.forecast.state import spin_shares
 from spectator.environments.cricket.grading import MEASURES, PROFILE, PROFILES, CricketMeter, rival_reward
 from spectator.environments.cricket.imported_matches import imported_packs
 from spectator.environments.cricket.match.engine import VARIED
@@ -30,10 +32,16 @@ from spectator.environments.cricket.oracle import ORACLE
 from spectator.environments.cricket.prompt import EVERY_TOOL, RENDERING
 from spectator.environments.cricket.show.commentary import comment
 from spectator.environments.cricket.show.drawing import picture
+from spectator.environments.cricket.show.phrases import table as phrase_table
 from spectator.environments.cricket.show.projection import project
 from spectator.environments.cricket.show.scenes import scenes
 from spectator.environments.cricket.show.spoken import spoken
-from spectator.environments.cricket.show.summary import board_lines, chances, reported_win_chance
+from spectator.environments.cricket.show.summary import (
+    board_lines,
+    chances,
+    percentile,
+    reported_win_chance,
+)
 from spectator.environments.cricket.simulation import simulate
 from spectator.environments.cricket.trained.captain import trained_captain
 from spectator.environments.world import SEALED_BIT, Pack, World, derive_seed
@@ -97,6 +105,15 @@ VERSION: Final = "2.2"
 _TRAINED: Final = trained_captain(VERSION)
 _RUNGS: Final = {**WEAKER, MATCH_UPS.name: MATCH_UPS, PLANNER.name: PLANNER}
 
+
+def _prepare() -> None:
+    """Load the files that the ball, the attack and the commentary read."""
+    style_shares()
+    spin_shares()
+    phrase_table("written")
+    percentile(1, 1, 0)
+
+
 WORLD = World(
     name="cricket",
     version=VERSION,
@@ -105,6 +122,7 @@ WORLD = World(
     summary="Captain a side through both innings, ball by ball or by the over; a fitted model bowls.",
     actors=("home", "away"),
     environment=CricketEnvironment,
+    prepare=_prepare,
     snapshot_for=snapshot_for,
     action_type=CricketAction,
     observation_type=CricketObservation,

@@ -128,6 +128,7 @@ def test_a_second_process_names_the_journal_or_the_address_that_it_cannot_have(t
     ):
         assert second.returncode != 0
         assert said in second.stderr and "Traceback" not in second.stderr
+        assert " at http://" not in second.stderr
 
 
 @pytest.mark.parametrize(

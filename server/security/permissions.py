@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import secrets
+import socket
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,7 +167,7 @@ class Hosts:
 
     def __init__(self, settings: Settings) -> None:
         origins = (urlsplit(origin).hostname or "" for origin in settings.allowed_origins)
-        self._names = frozenset((*settings.allowed_hosts, *origins))
+        self._names = frozenset((*settings.allowed_hosts, *origins, socket.gethostname().lower()))
         starred = (name[1:] for name in settings.allowed_hosts if name.startswith("*."))
         self._endings = (*RESERVED_NAMES, *starred)
 

@@ -10,10 +10,13 @@ from pathlib import Path
 
 import httpx
 import pytest
+from websockets.exceptions import InvalidStatus
+from websockets.sync.client import connect
 
+from server import process
 from server.settings import Settings
 from server.transport.capacity import RESERVED, Capacity, HttpConnections
-from tests.serving import PATIENCE_S, ServerProcess, serve_process, until
+from tests.serving import PATIENCE_S, ServerProcess, serve, serve_process, test_settings, until
 
 FEW = 256
 """Files that the server may open."""
@@ -56,6 +59,29 @@ def test_a_match_is_played_to_its_end_among_silent_sockets(tmp_path: Path) -> No
         assert ended["reason"] == "finished"
         troubled = [line for line in serving.log if "waiting for the journal" in line or "Too many" in line]
         assert not troubled
+
+
+def test_the_last_connections_are_for_operators_and_health_checks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(process, "open_files", lambda: 2 * (RESERVED + 2))
+    token = "0123456789abcdef"
+    with serve(test_settings(tmp_path, operator_token=token)) as serving, contextlib.ExitStack() as stack:
+        operator = {"Authorization": f"Bearer {token}"}
+        started = httpx.post(
+            f"{serving.base_url}/custom/start_episode", json={"options": {"turns": 1000}}, headers=operator
+        )
+        events = f"{serving.base_url}/live/{started.json()['episode_id']}/events"
+        for _ in range(3):  # each is being answered for as long as it watches
+            stack.enter_context(httpx.stream("GET", events))
+        status = f"{serving.base_url}/custom/status"
+        refused = httpx.get(status)
+        assert (refused.status_code, refused.json()["type"]) == (503, "/problems/too-many-connections")
+        assert refused.headers["connection"] == "close" and "retry-after" in refused.headers
+        with pytest.raises(InvalidStatus, match="503"):
+            connect(f"{serving.ws_url}/live")
+        assert httpx.get(f"{serving.base_url}/health").status_code == 200
+        assert httpx.get(status, headers=operator).status_code == 200
 
 
 class Peer:

@@ -137,8 +137,8 @@ class Settings(CapSettings):
     """Further host names at which clients may reach this server, such as `spectator.example.org
     *.example.org`; `*` = any, the default in the public profile unless `SPECTATOR_PUBLIC_URL` is set.
     Addresses, the machine's own name, names without a dot, `*.localhost`, `*.local`, `*.internal` and the
-    hosts of allowed origins are always allowed. Other names are rejected: a foreign page could make its own name resolve to this
-    server."""
+    hosts of allowed origins are always allowed. Other names are rejected, since a foreign page could make its
+    own name resolve to this server."""
     frame_ancestors: FrameSources = ("'self'", "https://huggingface.co", "https://*.hf.space")
     """Sites that may show the pages in a frame, as in the CSP directive of this name."""
     worlds: WordList = ()

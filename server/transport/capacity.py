@@ -95,6 +95,7 @@ class HttpConnections:
         self._capacity = capacity
         self._open: dict[HttpConnection, str] = {}
         self._addresses: Counter[str] = Counter()
+        self._closing: set[HttpConnection] = set()
 
     def join(self, one: HttpConnection, address: str, total: int) -> bool:
         """Note a new connection; make room for it, or abort it if there is none.
@@ -108,8 +109,10 @@ class HttpConnections:
         """
         limit = 0 if is_loopback(address) else self._capacity.per_address
         full = 0 < limit <= self._addresses[address] and not self._make_room(address)
-        crowded = not full and self.crowded(total) and not self._make_room()
-        if full or (crowded and total > self._capacity.total):
+        if not full and self.crowded(total):
+            self._make_room()
+        crowded = self.crowded(total)
+        if full or total - len(self._closing) > self._capacity.total:
             one.abort()
             return True
         self._open[one] = address
@@ -118,6 +121,7 @@ class HttpConnections:
 
     def leave(self, one: HttpConnection) -> None:
         """Forget a connection that closed or became a WebSocket; safe to call twice."""
+        self._closing.discard(one)
         if (address := self._open.pop(one, None)) is not None:
             self._addresses[address] -= 1
             if not self._addresses[address]:
@@ -125,7 +129,7 @@ class HttpConnections:
 
     def crowded(self, total: int) -> bool:
         """Whether only the reserved connections are left."""
-        return total > self._capacity.total - RESERVED
+        return total - len(self._closing) > self._capacity.total - RESERVED
 
     def _make_room(self, address: str | None = None) -> bool:
         """Close the oldest connection that waits for its peer, if any; of one address if given."""
@@ -133,6 +137,7 @@ class HttpConnections:
             held = self._open[one]
             if one.waits and address in (None, held):
                 self.leave(one)
+                self._closing.add(one)
                 one.abort()
                 return True
             if address is None:  # do not examine it first the next time

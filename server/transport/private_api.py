@@ -193,9 +193,9 @@ class WebSocketProtocol(WebSocketsSansIOProtocol):
         self._pings: TokenBucket | None = None
         self._early: list[bytes] | None = None
         self._at_start = False
-        before = transport.get_protocol()
-        self._crowded = isinstance(before, HttpProtocol) and before.crowded
         super().connection_made(transport)
+        before = cast(asyncio.Transport, transport).get_protocol()
+        self._crowded = isinstance(before, HttpProtocol) and before.crowded
 
     def data_received(self, data: bytes) -> None:
         """Read from the peer; data before the end of the handshake waits."""

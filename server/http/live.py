@@ -284,7 +284,10 @@ async def _receive(websocket: WebSocket) -> Any:
     text = message.get("text")
     if text is None or len(text) > MAX_MESSAGE:
         raise ValueError(f"a message must be JSON text of at most {MAX_MESSAGE} characters")
-    return parse_json(text)
+    try:
+        return parse_json(text)
+    except ValueError as error:
+        raise ValueError(f"a message must be JSON: {error}") from error
 
 
 async def _refuse(websocket: WebSocket, code: int, why: str) -> None:

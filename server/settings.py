@@ -365,7 +365,7 @@ class Settings(CapSettings):
                 known["trusted_hops"] = given.get("trusted_hops", 0)
             if "operator_token" not in known:
                 known.setdefault("openenv_max_published", 0)
-            if "public_url" not in known:
+            if not known.get("public_url"):
                 known.setdefault("allowed_hosts", "*")
         if proxies := environ.get(ALLOWED_PROXIES):
             known.setdefault("trusted_proxies", proxies)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import os
@@ -41,15 +42,15 @@ class CrashLog:
 
     def __init__(self, path: Path) -> None:
         check_replaceable(path)
-        self._file: IO[bytes] | None = None
+        self._file: IO[bytes] = io.BytesIO()
+        self._deaths: dict[str, tuple[int, int]] = {}
+        self._working: dict[str, tuple[int, int]] = {}
         try:
             self._file = open(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+b", buffering=0)
-        except OSError as error:
-            logger.error("cannot open %s: %s", path, error)
-        self._deaths: dict[str, tuple[int, int]] = {
-            episode_id: (turn, deaths + 1) for episode_id, (turn, deaths) in self._read().items()
-        }
-        self._working: dict[str, tuple[int, int]] = {}
+            named = json.loads(self._file.read(SIZE).strip() or b"{}")
+            self._deaths = {name: (int(turn), int(deaths) + 1) for name, (turn, deaths) in named.items()}
+        except (OSError, ValueError, TypeError, AttributeError) as error:
+            logger.warning("cannot read %s; starting with an empty one: %s", path, error)
         self._write()
 
     def deaths(self, episode_id: str, turn: int) -> int:
@@ -81,25 +82,12 @@ class CrashLog:
 
     def close(self) -> None:
         """Close the file."""
-        if self._file is not None:
-            self._file.close()
+        self._file.close()
 
     def _write(self) -> None:
-        if self._file is None:
-            return
         text = json.dumps(self._working).encode().ljust(SIZE)
         try:
             self._file.seek(0)
             self._file.write(text[:SIZE])  # for crashes of the process; not synchronized to the disk
         except OSError as error:
             logger.error("cannot note which episodes are being stepped: %s", error)
-
-    def _read(self) -> dict[str, tuple[int, int]]:
-        if self._file is None:
-            return {}
-        try:
-            named = json.loads(self._file.read(SIZE).strip() or b"{}")
-            return {episode_id: (int(turn), int(deaths)) for episode_id, (turn, deaths) in named.items()}
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            logger.warning("cannot read %s; starting with an empty one: %s", self._file.name, error)
-            return {}

@@ -328,7 +328,7 @@ def test_the_operators_caps_are_not_used_up_by_visitors(fresh: StandInHub, tmp_p
 def test_behind_a_proxy_with_https_the_cookie_is_secure_and_partitioned(
     fresh: StandInHub, tmp_path: Path
 ) -> None:
-    settings = hub_settings(fresh, tmp_path, free_port(), public_url=None).with_variables(
+    settings = hub_settings(fresh, tmp_path, free_port(), public_url=None, allowed_hosts="*").with_variables(
         {**fresh.variables(), "SPACE_HOST": "me-app.hf.space"}
     )
     with serve(settings) as app, browser(app) as client:

@@ -66,7 +66,7 @@ class CrashLog:
         try:
             yield
         finally:
-            del self._working[episode_id]
+            self._working.pop(episode_id, None)
             self._write()
 
     def watched(self, open_stepper: OpenStepper, turn: int) -> OpenStepper:
@@ -89,5 +89,5 @@ class CrashLog:
         try:
             self._file.seek(0)
             self._file.write(text[:SIZE])  # for crashes of the process; not synchronized to the disk
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: closed already
             logger.error("cannot note which episodes are being stepped: %s", error)

@@ -214,6 +214,7 @@ async def open_journal(settings: Settings, clock: Clock) -> JoinedJournal:
 
 async def _read(url: str, synchronous: Synchronous) -> JoinedJournal:
     journal = await JoinedJournal.open(url, synchronous=synchronous)
+    journal.keep_acknowledged()
     try:
         for ended in (False, None):  # what recovery and the lobby read; checks the index
             await journal.episodes(EpisodeFilter(ended=ended))

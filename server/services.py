@@ -24,7 +24,7 @@ from .background.child_processes import AlternativesProcess, ReadingProcess
 from .background.exhibition import Exhibition
 from .background.housekeeping import Deletions, Housekeeper, UnfinishedQuota
 from .background.narration import Narration
-from .background.recovery import Readiness, Takeover
+from .background.recovery import Readiness, Takeover, UnplayedEpisodes
 from .background.router_models import RouterModels
 from .security.budget import Budget
 from .security.masking import OperatorOrders
@@ -89,6 +89,7 @@ class Services:
     exhibition: Exhibition
     loop_lag: LoopLag
     unfinished_quota: UnfinishedQuota
+    unplayed_episodes: UnplayedEpisodes
     snapshots: FinalSnapshots
     wall: Wall
     remote_episodes: RemoteEpisodes | None

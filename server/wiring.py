@@ -51,7 +51,7 @@ from .background.exhibition import Exhibition
 from .background.housekeeping import Deletions, Housekeeper, LongRecordScanner, UnfinishedQuota
 from .background.live_notices import open_notices
 from .background.narration import open_narration
-from .background.recovery import CommandPoller, Readiness, Takeover
+from .background.recovery import CommandPoller, Readiness, Takeover, UnplayedEpisodes
 from .background.router_models import RouterModels
 from .http.command_handlers import carry_out
 from .journal import journal_url, open_journal
@@ -120,7 +120,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         commands = None if shared is None else Commands(journal, shared.name)
         takeover = None
         if shared is not None and commands is not None:
-            takeover = Takeover(shared, commands, journal, supervisor, clock)
+            takeover = Takeover(
+                shared, commands, journal, supervisor, PublicReader(journal, cast.load), clock
+            )
         readiness = await _readiness(journal, clock, supervisor, signals, ledger, takeover)
         recovery = readiness.recovery
         if takeover is not None:
@@ -186,6 +188,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         signals.on_end(long_records.ended.put_nowait)
         start("long records", long_records.run(readiness.over))
         records = PublicReader(views, cast.load)
+        unplayed = UnplayedEpisodes(journal, shared, supervisor, recovery, records, clock)
+        start("unplayed episodes", unplayed.run())
         poller = BoardPoller(clock, tasks)
         runs = RunBoards(journal.runs, views, records, clock, poller, orders)
         groups = GroupBoards(runs, journal, clock, poller, orders, budget.reading_turn)
@@ -242,6 +246,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             exhibition=exhibition,
             loop_lag=loop_lag,
             unfinished_quota=unfinished,
+            unplayed_episodes=unplayed,
             snapshots=feeds.finals,
             wall=Wall(supervisor, clock, tasks, orders, others),
             remote_episodes=others,

@@ -15,13 +15,16 @@ from itertools import groupby
 from typing import Final
 
 from spectator.clock import Clock, first_of
+from spectator.episodes.controls import EndRequest
+from spectator.episodes.embargo import PublicReader
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.recovery import Recovery
 from spectator.episodes.supervisor import Supervisor
 from spectator.errors import EpisodeDamaged, JournalError
 from spectator.journal.commands import Command, Commands
-from spectator.journal.contract import EpisodeSummary, Journal
+from spectator.journal.contract import EpisodeFilter, EpisodeSummary
 from spectator.journal.ownership import INTERVAL_S, SILENT_CHECKS, LivenessCheck, Ownership
+from spectator.journal.sql_journal import SqlJournal
 
 logger = logging.getLogger(__name__)
 
@@ -97,16 +100,24 @@ class Readiness:
 AT_ONCE: Final = 16
 """Most episodes taken over in one round."""
 
+FAILED_S: Final = 60.0
+"""Seconds until an episode that could not be resumed is tried again here."""
+
 
 class Takeover:
-    """Sends heartbeats, detects dead servers, and resumes their episodes."""
+    """Sends heartbeats, detects dead servers, and resumes episodes that nobody plays.
+
+    These are the episodes of dead servers, those whose play failed here, and those whose lease was lost
+    because the database went back in time.
+    """
 
     def __init__(
         self,
         ownership: Ownership,
         commands: Commands,
-        journal: Journal,
+        journal: SqlJournal,
         supervisor: Supervisor,
+        records: PublicReader,
         clock: Clock,
     ) -> None:
         self.deposed = 0
@@ -115,8 +126,11 @@ class Takeover:
         self._commands = commands
         self._journal = journal
         self._supervisor = supervisor
+        self._records = records
         self._clock = clock
         self._claimed: set[str] = set()
+        self._idle: set[str] = set()  # leased but not played here
+        self._failed: dict[str, float] = {}  # when they could not be resumed
         self._handovers = 0
         self._handed_over: set[str] = set()
         self._heartbeats = LivenessCheck()
@@ -213,19 +227,44 @@ class Takeover:
         """Resume episodes without an owner, as far as slots are free."""
         for episode_id in tuple(self._handed_over):
             await self._hand_over_lease(episode_id)
+        await self._journal.restore()
         if not recovery.over:
             return
         for stop in await self._commands.unowned_stops(AT_ONCE):
             await self._end(stop, recovery)
-        room = min(AT_ONCE, self._supervisor.free_slots)
-        if not room:
-            return
-        for episode_id in await self._ownership.unowned_episodes(room):
-            summary = await self._journal.episode(episode_id)
-            if summary is not None:
-                recovery.add([summary])
+        await self._release_idle()
+        limit, since = AT_ONCE + len(self._failed), self._clock.monotonic() - FAILED_S
+        self._failed = {name: failed for name, failed in self._failed.items() if failed > since}
+        for episode_id in await self._ownership.unowned_episodes(limit):
+            if (live := self._supervisor.live(episode_id)) is not None:
+                live.request_end(EndRequest("suspended", "its lease was lost"))
+            elif len(self._claimed) < self._supervisor.free_slots and episode_id not in self._failed:
+                summary = await self._journal.episode(episode_id)
+                if summary is not None:
+                    recovery.add([summary])
         await recovery.run()
+        for episode_id in self._claimed:
+            if self._supervisor.live(episode_id) is None:
+                self._failed[episode_id] = self._clock.monotonic()
         self._claimed.clear()
+
+    async def _release_idle(self) -> None:
+        """Release the leases of this server whose episodes it does not play, seen twice in a row.
+
+        A suspended episode stays here. One without a summary is not visible to readers yet.
+        """
+        idle = set()
+        for lease in await self._journal.leases() if not self._handovers else ():
+            episode_id = lease.episode_id
+            mine = lease.owner == self._ownership.name and episode_id not in self._handed_over
+            if mine and self._supervisor.live(episode_id) is None:
+                visible = await self._journal.episode(episode_id) is not None
+                if visible and not await self._records.suspended(episode_id):
+                    idle.add(episode_id)
+        for episode_id in idle & self._idle:
+            logger.warning("episode %s is leased but not played here; its lease is released", episode_id)
+            await self._ownership.release(episode_id)
+        self._idle = idle - self._idle
 
     async def _end(self, stop: Command, recovery: Recovery) -> None:
         """End an episode without an owner that has a stop command; takes no slot."""
@@ -240,6 +279,68 @@ class Takeover:
             await self._commands.forget(stop.id)
         finally:
             await self._ownership.release(stop.episode_id)
+
+
+UNPLAYED_INTERVAL_S: Final = 8.0
+"""Seconds between two looks for unplayed episodes; one is named at the second look that finds it."""
+
+
+class UnplayedEpisodes:
+    """Names the unended episodes that nobody plays, for operators.
+
+    Args:
+        ownership: Leases of the servers that share the journal; ``None`` if this server is alone.
+    """
+
+    def __init__(
+        self,
+        journal: SqlJournal,
+        ownership: Ownership | None,
+        supervisor: Supervisor,
+        recovery: Recovery,
+        records: PublicReader,
+        clock: Clock,
+    ) -> None:
+        self.named: Sequence[str] = ()
+        """Ids of unended episodes that are neither played, suspended nor being recovered."""
+        self._journal = journal
+        self._ownership = ownership
+        self._supervisor = supervisor
+        self._recovery = recovery
+        self._records = records
+        self._clock = clock
+        self._seen: set[str] = set()
+
+    async def run(self) -> None:
+        """Look for them until cancelled."""
+        while True:
+            await self._clock.sleep(UNPLAYED_INTERVAL_S)
+            try:
+                await self.look()
+            except JournalError as error:
+                logger.warning("cannot look for unplayed episodes: %s", error)
+
+    async def look(self) -> None:
+        """Look for them once."""
+        found = {one for one in await self._unended() if not await self._is_cared_for(one)}
+        if new := sorted((found & self._seen) - set(self.named)):
+            logger.error("nobody plays the unended episodes %s", ", ".join(new))
+        self.named, self._seen = sorted(found & self._seen), found
+
+    async def _unended(self) -> Sequence[str]:
+        """Return unended episodes that no other server holds."""
+        if self._ownership is None:
+            wanted = EpisodeFilter(ended=False, limit=1000)
+            return [one.episode_id for one in await self._journal.episodes(wanted)]
+        own = [one.episode_id for one in await self._journal.leases() if one.owner == self._ownership.name]
+        return [*own, *await self._ownership.unowned_episodes(1000)]
+
+    async def _is_cared_for(self, episode_id: str) -> bool:
+        if self._supervisor.live(episode_id) is not None or self._recovery.awaits_recovery(episode_id):
+            return True
+        summary = await self._journal.episode(episode_id)
+        ended = summary is None or summary.ended_at is not None
+        return ended or await self._records.suspended(episode_id)
 
 
 COMMANDS_INTERVAL_S: Final = 0.25

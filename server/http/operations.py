@@ -46,9 +46,14 @@ class Ready(BaseModel):
     """Episodes can start and be recorded now."""
 
     status: Literal["ready"] = "ready"
+    unplayed: Sequence[str] | None = Field(None, description="Unended episodes that nobody plays, if any")
 
 
-@router.get("/readyz", responses=documented(faults.NO_JOURNAL, faults.RECOVERING))
+@router.get(
+    "/readyz",
+    responses=documented(faults.NO_JOURNAL, faults.RECOVERING),
+    response_model_exclude_none=True,
+)
 async def ready(services: ServicesDep) -> Ready:
     """Check that the server can start and record episodes.
 
@@ -59,7 +64,7 @@ async def ready(services: ServicesDep) -> Ready:
     for live in services.supervisor.showing():
         if live.trouble is not None:
             raise JournalUnavailable(live.trouble.message)
-    return Ready()
+    return Ready(unplayed=services.unplayed_episodes.named or None)
 
 
 @router.get("/api/address")
@@ -104,6 +109,8 @@ class _ServiceFigures(Collector):
         yield _gauge("episodes_running", "Running episodes", len(supervisor.running()))
         troubled = sum(live.trouble is not None for live in supervisor.showing())
         yield _gauge("episodes_troubled", "Episodes whose record cannot be written now", troubled)
+        unplayed = len(services.unplayed_episodes.named)
+        yield _gauge("episodes_unplayed", "Unended episodes that nobody plays", unplayed)
         yield _gauge("episodes_shown", "Episodes of others that are shown here", len(supervisor.external()))
         yield _gauge("episode_slots", "Episodes that may run at once", supervisor.slots)
         yield _counter("episodes_started", "Started episodes", [], {(): signals.started})
@@ -196,6 +203,7 @@ class OperatorStatus(BaseModel):
     paused_since: str | None = Field(description="RFC 3339; null while starts are open")
     hidden: list[str] = Field(description="Hidden names")
     episodes: list[EpisodeUsage]
+    unplayed: Sequence[str] = Field(description="Unended episodes that nobody plays")
     budgets: list[BudgetUsage]
     refusals: dict[str, int] = Field(description="By limit, since the start")
     models_today: DayUsage
@@ -253,6 +261,7 @@ async def operator_status(services: ServicesDep) -> OperatorStatus:
             *(_taken(live, services, shown=False) for live in supervisor.running()),
             *(_taken(live, services, shown=True) for live in supervisor.external()),
         ],
+        unplayed=services.unplayed_episodes.named,
         budgets=_budgets(services),
         refusals=dict(budget.refused.most_common()),
         models_today=usage_today(services),

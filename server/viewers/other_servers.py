@@ -155,6 +155,7 @@ class FollowedEpisodes:
         self._followed: dict[str, FollowedView] = {}
         self._polls: dict[str, tuple[int, int]] = {}
         self._thoughts: dict[str, ThoughtReceiver] = {}
+        self._epochs: dict[str, str | None] = {}  # of the records, when they were first looked at
         self._woken: set[str] = set()
         self._wake = asyncio.Event()
         self._interval_s = INTERVAL_S
@@ -246,17 +247,20 @@ class FollowedEpisodes:
         """Show what was recorded since the last poll."""
         self._looked_s = self._clock.monotonic()
         asked = tuple(self._followed.items())  # others may be added while the journal answers
-        heads = await self._journal.heads([episode_id for episode_id, _ in asked])
+        found = await self._journal.heads([episode_id for episode_id, _ in asked])
+        heads = {episode_id: seq for episode_id, (seq, _) in found.items()}
         behind = {one: heads[one] for one, view in asked if view.head_seq < heads.get(one, 0)}
         polls = {one: self._tries(one, head) for one, head in behind.items()}
         await self._advance_all({one: head for one, head in behind.items() if polls[one] < MOST_TRIES})
         for episode_id, view in asked:
             idle = not view.watched and self._clock.monotonic() - view.wanted_s > KEPT_S
-            if view.ended or idle or episode_id not in heads:
+            _, epoch = found.get(episode_id, (0, None))
+            if view.ended or idle or epoch != self._epochs.setdefault(episode_id, epoch):
                 view.close()
                 if self._followed.get(episode_id) is view:
                     del self._followed[episode_id]
         self._thoughts = {one: thoughts for one, thoughts in self._thoughts.items() if one in self._followed}
+        self._epochs = {one: epoch for one, epoch in self._epochs.items() if one in self._followed}
         self._polls = {one: (head, polls[one] + 1) for one, head in behind.items() if one in self._followed}
 
     def _tries(self, episode_id: str, head: int) -> int:

@@ -151,6 +151,9 @@ class PublicReader:
 
     async def summary(self, summary: EpisodeSummary) -> EpisodeSummary:
         """Limit ``summary``, in the records' numbers, to the public part."""
+        seen = self._seen.get(summary.episode_id)
+        if seen is not None and seen.epoch != summary.epoch:  # the database went back in time
+            del self._seen[summary.episode_id]
         last = None if summary.ended_at is not None else await self.last_seen(summary.episode_id)
         if last is None or last >= summary.head_seq:
             return summary
@@ -178,6 +181,7 @@ class PublicReader:
             summary = await self._records.episode(episode_id)
             over = summary is not None and summary.ended_at is not None
             seen = _Seen(() if over else await asyncio.to_thread(self._until, begun[0].event))
+            seen.epoch = "" if summary is None else summary.epoch
             self._keep(episode_id, seen)
         if seen.whole:
             return None
@@ -207,6 +211,7 @@ class _Seen:
     """The public part of one episode, found event by event."""
 
     def __init__(self, until: Collection[str]) -> None:
+        self.epoch = ""
         self.whole = not until
         self.read_seq = 0
         self.last = 0

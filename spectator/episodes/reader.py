@@ -404,6 +404,9 @@ class ViewReader:
         if summary is None:
             self._derived.pop(episode_id, None)
             return None
+        known = self._derived.get(episode_id)
+        if known is not None and known.view.recorded_seq > summary.head_seq:  # the database went back in time
+            del self._derived[episode_id]
         derived = await self._open(episode_id)
         if derived is None:
             return summary
@@ -522,7 +525,9 @@ class ViewReader:
             return None
         started = await self._journal.read(episode_id, limit=1)
         if started and is_derived(started[0].event):
-            return await asyncio.to_thread(DerivedView.of, started[0].event, self._load)  # may import a world
+            summary = await self._journal.episode(episode_id)
+            first = started[0].event if summary is None else replace(started[0].event, epoch=summary.epoch)
+            return await asyncio.to_thread(DerivedView.of, first, self._load)  # may import a world
         if started:
             self._plain[episode_id] = None
             while len(self._plain) > KNOWN:

@@ -255,8 +255,9 @@ class Recovery:
             return GONE if supervisor is None else f"{GONE}, and every slot is taken"
         try:
             load = supervisor.load_left(left.first.data)
+            lost = await self._journal.lost_until(left.first.episode_id, left.last.seq)
             rebuilding = rebuild(left, limit_s=self._limit_s, load=load, crashes=supervisor.crashes)
-            episode = await supervisor.play_on(await self._unless_leaving(rebuilding))
+            episode = await supervisor.play_on(await self._unless_leaving(rebuilding), lost)
         except JournalError:
             raise
         except EpisodeError as error:
@@ -362,6 +363,7 @@ class SuspendedEpisodes:
         if left is None or left.last.type != "episode.suspended":
             raise EpisodeOver(episode_id)
         supervisor = self._supervisor
+        lost = await self._journal.lost_until(episode_id, left.last.seq)
         try:
             rebuilt = await rebuild(
                 left,
@@ -377,7 +379,7 @@ class SuspendedEpisodes:
         except BaseException:
             await rebuilt.stepper.aclose()
             raise
-        return await supervisor.play_on(rebuilt)
+        return await supervisor.play_on(rebuilt, lost)
 
 
 def _wrong(rule: str) -> InvalidRequest:

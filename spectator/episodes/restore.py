@@ -309,7 +309,7 @@ async def rebuild(
     plan = await asyncio.to_thread(_plan_again, first.data, load or load_world)
     stepper, past, view = await within(limit_s, _replayed(plan, record, open_stepper))
     left = RecordPosition(last.seq, view.seq, view.state)
-    return RestoredEpisode(first.episode_id, first.epoch, left, plan, past, stepper, attempt)
+    return RestoredEpisode(first.episode_id, last.epoch, left, plan, past, stepper, attempt)
 
 
 async def within(limit_s: float, replayed: Awaitable[_Replayed]) -> _Replayed:

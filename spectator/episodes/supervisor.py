@@ -36,6 +36,8 @@ from spectator.errors import (
 from spectator.events import (
     EpisodeEnded,
     EpisodeRecovered,
+    Fact,
+    Warned,
     core_fact,
 )
 from spectator.journal.contract import Attachments, Journal
@@ -274,8 +276,13 @@ class Supervisor:
         await self._begin(episode, [(0, [core_fact(plan.started())])], self._external)
         return driver
 
-    async def play_on(self, rebuilt: RestoredEpisode) -> EpisodeHandle:
+    async def play_on(self, rebuilt: RestoredEpisode, lost_until: int | None = None) -> EpisodeHandle:
         """Resume an episode that another process left; returns once that is recorded and published.
+
+        If events may be lost that viewers saw, it continues in a new epoch, with a warning.
+
+        Args:
+            lost_until: See :meth:`.Journal.lost_until`.
 
         Raises:
             EpisodeBusy: Every slot is taken.
@@ -288,12 +295,15 @@ class Supervisor:
         except EpisodeError:
             await rebuilt.stepper.aclose()
             raise
-        stream = self._stream(rebuilt.episode_id, rebuilt.epoch, plan, left=rebuilt.left, embargo=embargo)
+        epoch = rebuilt.epoch if lost_until is None else self._new_epoch()
+        stream = self._stream(rebuilt.episode_id, epoch, plan, left=rebuilt.left, embargo=embargo)
         episode = self._episode(
             plan, stream, rebuilt.stepper, past=rebuilt.past, left=rebuilt.left.state["episode"]
         )
-        recovered = core_fact(EpisodeRecovered(attempt=rebuilt.attempt))
-        return await self._begin(episode, [(rebuilt.past.turn, [recovered])])
+        opening = [core_fact(EpisodeRecovered(attempt=rebuilt.attempt))]
+        if lost_until is not None:
+            opening.append(_loss(rebuilt.left.head_seq, lost_until))
+        return await self._begin(episode, [(rebuilt.past.turn, opening)])
 
     def _stream(
         self,
@@ -497,3 +507,11 @@ class Supervisor:
         for among in (self._running, self._external):
             among.pop(episode.episode_id, None)
         self._bus.finish(episode.episode_id)
+
+
+def _loss(head_seq: int, lost_until: int) -> Fact:
+    """Return the warning that events after ``head_seq`` were lost, up to ``lost_until`` if that is later."""
+    message = f"The database was restarted or replaced, and events after {head_seq} may be lost."
+    if lost_until > head_seq:
+        message = f"The database went back in time: events {head_seq + 1} to {lost_until} were lost."
+    return core_fact(Warned(message=f"{message} Play continues from event {head_seq}."))

@@ -347,6 +347,20 @@ class Journal(EpisodeLog, Protocol):
     async def episodes(self, wanted: EpisodeFilter) -> list[EpisodeSummary]:
         """List summaries, newest first."""
 
+    async def lost_until(self, episode_id: str, head_seq: int) -> int | None:
+        """Return the last event of an unended episode that viewers may have seen and that is lost.
+
+        Args:
+            head_seq: Its last event in the journal.
+
+        Returns:
+            ``None`` if nothing is lost; ``head_seq`` if the database may have gone back in time, but it is
+            not known how far.
+
+        Raises:
+            JournalError: It cannot be read now.
+        """
+
     async def keep_checkpoint(self, checkpoint: Checkpoint) -> None:
         """Save a checkpoint; it is not part of the record.
 

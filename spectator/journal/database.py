@@ -32,7 +32,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from ulid import ULID
 
 from spectator.errors import ConfigurationError, JournalDamaged, JournalError, SpectatorError
-from spectator.journal import postgres
+from spectator.journal import incarnation, postgres
 from spectator.journal.commands import command_tables
 from spectator.journal.contract import Synchronous
 from spectator.journal.coordination import fleet_tables, lease_tables, reservation_tables, reserved
@@ -382,6 +382,7 @@ def _prepared(
             if version == SCHEMA_VERSION and writable:
                 if join is not None:
                     join(connection)
+                _enter(connection)
                 prove_writable(connection)
     except (SQLAlchemyError, OSError, UnicodeDecodeError) as error:
         engine.dispose()
@@ -393,6 +394,15 @@ def _prepared(
         engine.dispose()
         raise _other_version(where, version, "SPECTATOR_DATA_DIR")
     return engine
+
+
+def _enter(connection: Connection) -> None:
+    """Enter the file's incarnation; a damaged page of that table alone does not make the journal unusable."""
+    try:
+        incarnation.enter(connection)
+    except SQLAlchemyError as error:
+        if not is_damage(error):
+            raise
 
 
 def _open_server(url: str, writable: bool) -> Database:
@@ -414,6 +424,7 @@ def _open_server(url: str, writable: bool) -> Database:
                 raise _other_version(where, version, "database")
             if fences is not None:
                 fences.register(connection)
+                incarnation.enter(connection)
                 connection.commit()
     except SQLAlchemyError as error:
         engine.dispose()

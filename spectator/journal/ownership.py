@@ -37,6 +37,7 @@ from spectator.journal.coordination import (
     release_lease,
     take_lease,
 )
+from spectator.journal.incarnation import Acknowledged, RecordBehind
 from spectator.journal.schema import episodes, number, short_text
 
 INTERVAL_S: Final = 2.0
@@ -186,8 +187,12 @@ _REGISTER: Final = text(
     "INSERT INTO owners (name, beat) VALUES (:name, 0) "
     "ON CONFLICT (name) DO UPDATE SET beat = owners.beat + :by"
 )
-_HELD: Final = "SELECT fence, episode_id FROM leases WHERE fence = ANY(%s) ORDER BY fence FOR UPDATE"
-_HELD_IN_FILE: Final = "SELECT fence, episode_id FROM leases WHERE fence IN (SELECT value FROM json_each(?))"
+_HELD: Final = (
+    "SELECT fence, episode_id, "
+    "(SELECT max(seq) FROM events WHERE events.episode_id = leases.episode_id) AS seq FROM leases WHERE "
+)
+_ON_SERVER: Final = _HELD + "fence = ANY(%s) AND owner = %s ORDER BY fence FOR UPDATE OF leases"
+_IN_FILE: Final = _HELD + "fence IN (SELECT value FROM json_each(?)) AND owner = ?"
 _RENEW: Final = text("UPDATE leases SET expires_ms = :expires_ms WHERE owner = :owner")
 _OF_A_FLEET: Final = text(f"SELECT 1 FROM episodes WHERE episode_id = :episode AND NOT ({NOT_OF_A_FLEET})")
 
@@ -203,6 +208,8 @@ class HeldLeases:
         self.name = name
         self.expires_ms = 0
         """Expiry of this process's leases for readers; 0 for no expiry."""
+        self.acknowledged = Acknowledged()
+        """The acknowledged ends of its episodes' records."""
         self._numbers: dict[str, int] = {}
         self._claimed: set[str] = set()
 
@@ -221,6 +228,7 @@ class HeldLeases:
         """Take a lease before anything is recorded; see :meth:`take`."""
         self._numbers[episode_id] = self.take(connection, episode_id)
         self._claimed.add(episode_id)
+        self.acknowledged.give_up(episode_id)
 
     def claim_remaining(
         self, connection: Connection, episode_ids: Sequence[str], limit: int, within: FlightLimit
@@ -242,10 +250,18 @@ class HeldLeases:
 
     def release(self, connection: Connection, episode_id: str) -> bool:
         """Give a lease back; return whether this process still held it."""
-        mine = (leases.c.episode_id == episode_id, leases.c.owner == self.name)
-        released = connection.execute(delete(leases).where(*mine)).rowcount > 0
+        released = self.release_row(connection, episode_id)
         self.committed([episode_id], {}, [episode_id])
+        self.acknowledged.forget(episode_id)
         return released
+
+    def release_row(self, connection: Connection, episode_id: str) -> bool:
+        """Delete the lease of an episode that this process must not record any more.
+
+        Its next append is rejected.
+        """
+        mine = (leases.c.episode_id == episode_id, leases.c.owner == self.name)
+        return connection.execute(delete(leases).where(*mine)).rowcount > 0
 
     def is_claimed(self, episode_id: str) -> bool:
         """Return whether a lease was claimed but nothing was recorded under it yet."""
@@ -260,15 +276,19 @@ class HeldLeases:
         self.expires_ms = expires_ms
         connection.execute(_RENEW, {"owner": self.name, "expires_ms": expires_ms})
 
-    def held(self, connection: Connection, numbers: Sequence[int]) -> Mapping[int, str]:
-        """Lock the leases that still exist, until the end of the transaction; return their episodes."""
+    def held(self, connection: Connection, numbers: Sequence[int]) -> Mapping[int, tuple[str, int]]:
+        """Lock the leases that still exist, until the end of the transaction.
+
+        Returns:
+            The episode of each, and the number of its last event.
+        """
         if not numbers:
             return {}
         if connection.dialect.name == "sqlite":
-            rows = connection.exec_driver_sql(_HELD_IN_FILE, (json.dumps(list(numbers)),)).all()
+            rows = connection.exec_driver_sql(_IN_FILE, (json.dumps(list(numbers)), self.name)).all()
         else:
-            rows = connection.exec_driver_sql(_HELD, (list(numbers),)).all()
-        return {row.fence: row.episode_id for row in rows}
+            rows = connection.exec_driver_sql(_ON_SERVER, (list(numbers), self.name)).all()
+        return {row.fence: (row.episode_id, row.seq or 0) for row in rows}
 
     def take(self, connection: Connection, episode_id: str) -> int:
         """Take the lease of an episode, or return the one already held.
@@ -304,6 +324,7 @@ class CommitLeases:
 
         Raises:
             LeaseNotHeld: It is not held.
+            RecordBehind: Events that were acknowledged are gone.
         """
         if episode_id in self._taken:
             return False
@@ -311,8 +332,11 @@ class CommitLeases:
         if fence is None or episode_id in self._over:
             self._taken[episode_id] = self._fences.take(self._connection, episode_id)
             return True
-        if self._held.get(fence) != episode_id:
+        of, seq = self._held.get(fence, ("", 0))
+        if of != episode_id:
             raise lease_not_held(fence, episode_id)
+        if seq < self._fences.acknowledged.last(episode_id):
+            raise RecordBehind(f"events of {episode_id} after event {seq} were lost")
         self._proved.add(episode_id)
         return self._fences.is_claimed(episode_id)
 

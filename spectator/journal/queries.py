@@ -382,11 +382,12 @@ def held_by_others(connection: Connection, owner: str) -> list[EpisodeSummary]:
     return [_summary(row) for row in rows]
 
 
-def heads(connection: Connection, episode_ids: Collection[str]) -> dict[str, int]:
-    """Return the number of the last event of each existing episode in ``episode_ids``."""
+def heads(connection: Connection, episode_ids: Collection[str]) -> dict[str, tuple[int, str]]:
+    """Return the number and epoch of the last event of each existing episode in ``episode_ids``."""
     last = select(func.max(events.c.seq)).where(_OWN).scalar_subquery()
-    wanted = select(episodes.c.episode_id, last.label("head")).where(episodes.c.episode_id.in_(episode_ids))
-    return {row.episode_id: row.head for row in connection.execute(wanted)}
+    wanted = select(episodes.c.episode_id, last.label("head"), episodes.c.epoch)
+    found = connection.execute(wanted.where(episodes.c.episode_id.in_(episode_ids)))
+    return {row.episode_id: (row.head, row.epoch) for row in found}
 
 
 def _summary(row: Any) -> EpisodeSummary:

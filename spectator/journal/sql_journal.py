@@ -26,7 +26,7 @@ from spectator.errors import (
     TruthSealed,
 )
 from spectator.events import RecordedEvent, decode
-from spectator.journal import queries, retention
+from spectator.journal import incarnation, queries, retention
 from spectator.journal.contract import (
     Attachments,
     Checkpoint,
@@ -46,6 +46,7 @@ from spectator.journal.database import (
     run_to_its_end,
 )
 from spectator.journal.encoding import expanded
+from spectator.journal.incarnation import KEPT_CHARACTERS
 from spectator.journal.ownership import Ownership
 from spectator.journal.postgres import vacuum
 from spectator.journal.queries import (
@@ -64,7 +65,8 @@ from spectator.journal.queries import (
 )
 from spectator.journal.retention import Figures, Keep, Surplus
 from spectator.journal.schema import episodes, schema, truths
-from spectator.journal.writer import StagedAppends, Writer, last_within
+from spectator.journal.staging import StagedAppends, last_within
+from spectator.journal.writer import Writer
 
 READ_ONLY: Final = "the journal was opened read-only"
 """Why nothing can be written, for people."""
@@ -165,6 +167,34 @@ class SqlJournal:
         """
         return await self._writing().run(work)
 
+    def keep_acknowledged(self, characters: int = KEPT_CHARACTERS) -> None:
+        """Keep the acknowledged ends of records, in case that the database loses them; call after opening.
+
+        Args:
+            characters: Characters of events kept at most.
+        """
+        if self._database.fences is not None:
+            self._database.fences.acknowledged.characters = characters
+
+    async def restore(self) -> None:
+        """Append again what the database has lost of the episodes of this process.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+        await self._writing().restore()
+
+    async def lost_until(self, episode_id: str, head_seq: int) -> int | None:
+        """See :meth:`spectator.journal.contract.Journal.lost_until`."""
+        fences = self._database.fences
+
+        def work(connection: Connection) -> int | None:
+            if fences is not None and (last := fences.acknowledged.lost(episode_id, head_seq)):
+                return last
+            return head_seq if incarnation.is_new_since(connection, episode_id) else None
+
+        return await self._writing().run(work)
+
     async def look(self, work: Callable[[Connection], _Result]) -> _Result:
         """Read data outside the records, such as the runs of fleets.
 
@@ -249,8 +279,8 @@ class SqlJournal:
         """List summaries, newest first."""
         return await self._query(lambda connection: summaries(connection, wanted))
 
-    async def heads(self, episode_ids: Collection[str]) -> dict[str, int]:
-        """Return the number of the last event of each existing episode in ``episode_ids``."""
+    async def heads(self, episode_ids: Collection[str]) -> dict[str, tuple[int, str]]:
+        """Return the number and epoch of the last event of each existing episode in ``episode_ids``."""
         return await self._query(lambda connection: heads(connection, episode_ids))
 
     async def held_elsewhere(self) -> list[EpisodeSummary]:
@@ -307,6 +337,8 @@ class SqlJournal:
         writer = self._writing()
         if episode_id in self._staged.episodes:
             return
+        if (fences := self._database.fences) is not None:
+            await writer.run(lambda connection: fences.acknowledged.forget(episode_id))
         await writer.run(lambda connection: retention.begin_removal(connection, episode_id))
         while await writer.run(lambda connection: retention.continue_removal(connection, episode_id)):
             continue

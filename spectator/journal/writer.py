@@ -1,8 +1,6 @@
 """Write the journal on one thread; waiting appends are committed together.
 
-A staged episode is written in batches before readers can find it. Until then it looks like an episode
-whose removal has begun: it has events, a row in ``removals`` and none in ``episodes``. So if writing is
-interrupted, its rows are removed like those of an interrupted removal.
+If the database has lost acknowledged events (:mod:`.incarnation`), they are written again first.
 """
 
 from __future__ import annotations
@@ -18,7 +16,7 @@ from queue import Empty, SimpleQueue
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar
 
-from sqlalchemy import Connection, delete, func, insert, select
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from spectator.clock import answer, answer_all, settle
@@ -32,9 +30,10 @@ from spectator.errors import (
 )
 from spectator.events import CALLS_BEHIND, RecordedEvent
 from spectator.journal.contract import GENESIS, Attachments, extend
-from spectator.journal.coordination import LeaseNotHeld
+from spectator.journal.coordination import LeaseNotHeld, release_lease
 from spectator.journal.database import RESTART, Database, is_damage, reason
 from spectator.journal.encoding import Blob
+from spectator.journal.incarnation import AcknowledgedAppend, RolledBack
 from spectator.journal.inserts import (
     ArrayInsertion,
     EventRow,
@@ -47,36 +46,7 @@ from spectator.journal.inserts import (
 )
 from spectator.journal.ownership import CommitLeases, depose
 from spectator.journal.postgres import is_transient
-from spectator.journal.schema import events, removals
-
-
-def begin_staging(connection: Connection, episode_id: str) -> None:
-    """Mark a new episode as staged, with a row in ``removals``."""
-    connection.execute(insert(removals).values(episode_id=episode_id))
-
-
-def end_staging(connection: Connection, episode_id: str) -> None:
-    """Remove the mark of a staged episode, whose row follows in the same transaction.
-
-    Raises:
-        ValueError: Its staged events were removed.
-    """
-    if not connection.execute(delete(removals).where(removals.c.episode_id == episode_id)).rowcount:
-        raise ValueError(f"the staged events of {episode_id} were removed")
-
-
-def last_within(connection: Connection, episode_id: str, characters: int, until: int) -> int:
-    """Return the last event, at most ``until``, up to which a record has at most ``characters``; else 0."""
-    sizes = (
-        select(
-            events.c.seq,
-            func.sum(func.length(events.c.text)).over(order_by=events.c.seq).label("size"),
-        )
-        .where(events.c.episode_id == episode_id, events.c.seq <= until)
-        .subquery()
-    )
-    return connection.scalar(select(func.max(sizes.c.seq)).where(sizes.c.size <= characters)) or 0
-
+from spectator.journal.staging import begin_staging, end_staging
 
 logger = logging.getLogger(__name__)
 
@@ -87,6 +57,9 @@ MAX_GROUP: Final = 256
 
 KEPT_HEADS: Final = 4096
 """Episodes whose last number and digest are cached."""
+
+
+_EPOCH: Final = text("UPDATE episodes SET epoch = :epoch WHERE episode_id = :episode AND epoch <> :epoch")
 
 
 class _Append(NamedTuple):
@@ -129,6 +102,7 @@ class Writer:
         self._appends: SimpleQueue[_Append | _Job | None] = SimpleQueue()
         self._heads: OrderedDict[str, _Head] = OrderedDict()
         self._holding: CommitLeases | None = None
+        self._before: dict[str, _Head] = {}  # the ends of the commit's episodes before it
         self._unsure: set[str] = set()  # episodes of failed commits, which a server may have carried out
         self._over = False
         self._thread = threading.Thread(target=self._work, name="journal-write", daemon=True)
@@ -256,10 +230,17 @@ class Writer:
             self._heads.pop(episode_id, None)
             if self._on_server and isinstance(failure, JournalUnavailable):
                 self._unsure.add(episode_id)
+            if isinstance(failure, LeaseLost):
+                try:
+                    if self._restore(connection, episode_id):
+                        return self._commit(connection, group)
+                except SpectatorError as other:
+                    error = other
         else:
             if self._holding is not None:
                 self._holding.committed()
                 self._unsure.difference_update(heads)
+                self._acknowledge(group, heads)
             for append in group:
                 episode_id = append.events[0].episode_id
                 head = self._heads[episode_id] = heads[episode_id]
@@ -272,6 +253,75 @@ class Writer:
                 self._heads.popitem(last=False)
         answer_all([append.done for append in group], error)
 
+    def _acknowledge(self, group: Sequence[_Append], heads: Mapping[str, _Head]) -> None:
+        """Keep the appends of a commit in case that the database loses them."""
+        assert self._fences is not None
+        for append in group:
+            episode_id = append.events[0].episode_id
+            known, head = self._before.get(episode_id), heads[episode_id]
+            whole = known is not None and not append.staged and append.first is None
+            self._fences.acknowledged.note(
+                append.events,
+                append.attachments,
+                before=(known.seq, known.digest) if known is not None and whole else None,
+                after=(head.seq, head.digest),
+            )
+
+    def _restore(self, connection: Connection, episode_id: str) -> bool:
+        """Append again what the database has lost of an episode; return whether it had lost anything.
+
+        Raises:
+            LeaseLost: Another process plays the episode, or its record cannot be continued.
+            JournalUnavailable: The database cannot be written now.
+        """
+        fences, heads = self._fences, dict[str, _Head]()
+        assert fences is not None
+        acknowledged = fences.acknowledged
+        try:
+            with typed_as(_unrestored, passing=(RolledBack,)), connection.begin():
+                if self._read_head(connection, episode_id).seq >= acknowledged.last(episode_id):
+                    return False
+                fence = fences.take(connection, episode_id)
+                head = heads[episode_id] = self._read_head(connection, episode_id)
+                missing = acknowledged.after(episode_id, head.seq, head.digest)
+                self._insert(connection, missing, heads, None)
+                ended = missing[-1].events[-1].type == "episode.ended"
+                if ended:
+                    release_lease(connection, fence)
+        except RolledBack as error:
+            self._heads.pop(episode_id, None)
+            acknowledged.give_up(episode_id)
+            with typed_as(_unrestored), connection.begin():
+                fences.release_row(connection, episode_id)
+            raise LeaseLost(str(error)) from error
+        fences.committed((), {episode_id: fence}, [episode_id] if ended else ())
+        self._heads[episode_id] = heads[episode_id]
+        logger.warning(
+            "the database had lost events %d to %d of %s; they are recorded again",
+            head.seq + 1,
+            heads[episode_id].seq,
+            episode_id,
+        )
+        return True
+
+    async def restore(self) -> None:
+        """Append again what the database has lost of the episodes of this process.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+        await self.run(self._restore_all, within=False)
+
+    def _restore_all(self, connection: Connection) -> None:
+        assert self._fences is not None
+        with connection.begin():
+            behind = self._fences.acknowledged.behind(connection)
+        for episode_id in behind:
+            try:
+                self._restore(connection, episode_id)
+            except LeaseLost as error:
+                logger.warning("episode %s is left: %s", episode_id, error)
+
     def _write(self, connection: Connection, group: Sequence[_Append], heads: dict[str, _Head]) -> None:
         """Write the appends of a commit, with one statement per table.
 
@@ -279,22 +329,33 @@ class Writer:
             connection: A connection within the commit's transaction.
             heads: Filled with the ends of the episodes afterwards.
         """
-        rows = Rows()
         if self._fences is not None:
             if self._unsure:
                 group = self._unrecorded(connection, group, heads)
             episode_ids = {append.events[0].episode_id for append in group}
             self._holding = CommitLeases(self._fences, connection, episode_ids)
+        self._insert(connection, group, heads, self._holding)
+
+    def _insert(
+        self,
+        connection: Connection,
+        group: Sequence[_Append | AcknowledgedAppend],
+        heads: dict[str, _Head],
+        holding: CommitLeases | None,
+    ) -> None:
+        """Insert the rows of ``group``; ``holding`` checks the leases, if given."""
+        rows, self._before = Rows(), {}
         for append in group:
             batch = append.events
             episode_id = batch[0].episode_id
             known = self._heads.get(episode_id)
-            if self._holding is not None:
-                new = self._holding.prove(episode_id)
+            if holding is not None:
+                new = holding.prove(episode_id)
                 known = None if new else known  # another process may have recorded it before
             head = heads.get(episode_id) or known
             if head is None:  # the table's key rejects a second beginning
                 head = _Head() if batch[0].seq == 1 else self._read_head(connection, episode_id)
+            self._before.setdefault(episode_id, head)
             seq, digest = _follow(rows.events, head, batch)
             prompts = head.prompts
             if append.staged and batch[0].seq == 1:
@@ -307,10 +368,13 @@ class Writer:
             for recorded in batch:
                 if recorded.type == "episode.started" and not append.staged:
                     rows.started.append(row_of_start(recorded.event))
+                elif recorded.type == "episode.recovered":
+                    values = {"episode": episode_id, "epoch": recorded.event.epoch}
+                    connection.execute(_EPOCH, values)
                 elif recorded.type == "episode.ended":
                     rows.ended.append(row_of_end(recorded.event, seq, digest))
-                    if self._holding is not None:
-                        self._holding.let_go(episode_id)
+                    if holding is not None:
+                        holding.let_go(episode_id)
             heads[episode_id] = _Head(seq, digest, {} if batch[-1].type == "episode.ended" else prompts)
         self._insertion.add(connection, rows)
 
@@ -403,55 +467,13 @@ def _failed(append: _Append, failure: Exception) -> JournalError:
     return LeaseLost(str(failure)) if isinstance(failure, LeaseNotHeld) else _unwritten(failure)
 
 
+def _unrestored(failure: Exception) -> JournalError:
+    return LeaseLost(str(failure)) if isinstance(failure, LeaseNotHeld) else _unwritten(failure)
+
+
 def _unwritten(failure: Exception) -> JournalError:
     says = f"the journal cannot be written: {reason(failure)}"
     if is_damage(failure):
         return JournalUnavailable(f"{says}; {RESTART}")
     passing = isinstance(failure, OperationalError | OSError) or is_transient(failure)
     return JournalUnavailable(says) if passing else JournalError(says)
-
-
-@dataclass(slots=True)
-class Staging:
-    """A hidden episode: its first event, and whether its next events are staged too."""
-
-    first: RecordedEvent | None = None
-    goes_on: bool = True
-
-
-class StagedAppends:
-    """The staged episodes of this process, and how to append to them."""
-
-    def __init__(self) -> None:
-        self.episodes: dict[str, Staging] = {}
-        """The hidden episodes, by id."""
-
-    def begin(self, episode_id: str) -> None:
-        """Hide a new episode from readers."""
-        self.episodes[episode_id] = Staging()
-
-    def end(self, episode_id: str) -> None:
-        """Make the next append publish the episode."""
-        staging = self.episodes[episode_id]
-        staging.goes_on = False
-        if staging.first is None:  # nothing was written
-            del self.episodes[episode_id]
-
-    def drop(self, episode_id: str) -> bool:
-        """Stop staging an episode; return whether it was staged."""
-        return self.episodes.pop(episode_id, None) is not None
-
-    async def append(
-        self, writer: Writer, events: Sequence[RecordedEvent], attachments: Attachments | None
-    ) -> None:
-        """Append to an episode, which may be staged or be published by this append."""
-        episode_id, first = events[0].episode_id, None
-        staging = self.episodes.get(episode_id)
-        if staging is not None and staging.first is None:
-            staging.first = events[0]
-        staged = staging is not None and staging.goes_on
-        if staging is not None and not staged:
-            first = staging.first
-        await writer.append(events, attachments, staged=staged, first=first)
-        if first is not None:
-            self.drop(episode_id)

@@ -146,6 +146,8 @@ class FollowedView:
             while goes_on and (
                 batch := await self._records.read(self.episode_id, after_seq=self.head_seq, limit=READ_EVENTS)
             ):
+                if batch[-1].event.epoch != self.epoch:  # another numbering: viewers connect again
+                    return self.close()
                 state = await asyncio.to_thread(replay_state, batch, self.state)
                 self.state, self.head_seq = state, batch[-1].seq
                 self.turn = batch[-1].event.turn

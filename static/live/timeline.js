@@ -94,6 +94,8 @@ export class Timeline extends Turns {
    */
   push(event) {
     if (this.#epoch === "" && event.seq === 1) this.reset(event.epoch, 0, {});
+    // An episode whose database went back in time continues its record in a new epoch.
+    if (event.type === "episode.recovered" && event.seq === this.headSeq + 1) this.#epoch = event.epoch;
     if (event.epoch !== this.#epoch) return "gap";
     if (event.seq <= this.headSeq) return "known";
     if (event.seq !== this.headSeq + 1) return "gap";
@@ -111,7 +113,7 @@ export class Timeline extends Turns {
    */
   complement(record) {
     const newer = this.#events;
-    const epoch = this.#epoch || record[0]?.epoch || "";
+    const epoch = record[0]?.epoch || this.#epoch;
     this.reset(epoch, 0, {});
     for (const event of [...record, ...newer]) {
       if (this.push(event) === "gap") throw new Error(`the record of events has a gap before ${event.seq}`);

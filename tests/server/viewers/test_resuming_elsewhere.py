@@ -33,8 +33,8 @@ class Record:
         first = len(self.events) + 1
         self.events += [said(EPISODE, seq) for seq in range(first, first + count)]
 
-    async def heads(self, episode_ids: Collection[str]) -> dict[str, int]:
-        return dict.fromkeys(episode_ids, len(self.events))
+    async def heads(self, episode_ids: Collection[str]) -> dict[str, tuple[int, str]]:
+        return dict.fromkeys(episode_ids, (len(self.events), "e1"))
 
     async def run_of(self, episode_id: str) -> str | None:
         self.questions += 1
@@ -124,7 +124,7 @@ def test_an_episode_that_somebody_comes_to_during_a_look_is_followed_on() -> Non
     class Slow(Record):
         followed: FollowedEpisodes
 
-        async def heads(self, episode_ids: Collection[str]) -> dict[str, int]:
+        async def heads(self, episode_ids: Collection[str]) -> dict[str, tuple[int, str]]:
             await self.followed.follow("ep-2")
             return await super().heads(episode_ids)
 

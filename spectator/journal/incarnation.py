@@ -1,0 +1,267 @@
+"""Detect that the database went back in time, and keep what must then be appended again.
+
+A promoted standby that lagged, a restored backup, or a disk that lost writes can undo acknowledged commits.
+So every commit belongs to an *incarnation* of the database: one run of a PostgreSQL server on one timeline
+of one cluster, or an embedded file at one place since one boot of the machine. A new incarnation may lack
+the last commits of the one before.
+
+The process that records an episode keeps the acknowledged end of its record in memory. If the database's
+record is shorter and nothing else was written to it, that end is appended again: the digests must continue
+those of the database. Otherwise the episode continues from the database's record in a new epoch.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from sqlalchemy import Connection, func, insert, select
+
+from spectator.events import RecordedEvent
+from spectator.journal.contract import Attachments, extend
+from spectator.journal.coordination import LeaseNotHeld
+from spectator.journal.schema import episodes, events, incarnations
+
+_NAME: Final = (
+    "SELECT system_identifier::text || '/' || substr(pg_walfile_name(pg_current_wal_insert_lsn()), 1, 8)"
+    " || '/' || extract(epoch FROM pg_postmaster_start_time())::text FROM pg_control_system()"
+)
+_NEXT: Final = {
+    "postgresql": "SELECT pg_current_xact_id()::text::bigint",
+    "sqlite": "SELECT coalesce(max(rowid), 0) + 1 FROM events",
+}
+_LAST: Final = {
+    "postgresql": "SELECT txid FROM events WHERE episode_id = %s "
+    "AND txid <= pg_current_xact_id()::text::bigint ORDER BY seq DESC LIMIT 1",
+    "sqlite": "SELECT rowid FROM events WHERE episode_id = ? ORDER BY seq DESC LIMIT 1",
+}
+
+BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
+"""Changes when the machine starts, after which an embedded journal may lack commits that it acknowledged."""
+
+
+def name_of(connection: Connection) -> str:
+    """Return the name of the database's current incarnation."""
+    if connection.dialect.name == "postgresql":
+        return str(connection.exec_driver_sql(_NAME).scalar_one())
+    status = os.stat(connection.exec_driver_sql("PRAGMA database_list").all()[0][2])
+    boot = BOOT.read_text().strip() if BOOT.exists() else ""
+    return f"{status.st_dev}/{status.st_ino}/{boot}"
+
+
+def enter(connection: Connection) -> int:
+    """Return where the current incarnation begins; records it if it is new."""
+    newest = select(incarnations).order_by(incarnations.c.number.desc()).limit(1)
+    incarnations.create(connection, checkfirst=True)  # an earlier release made the tables
+    last, name = connection.execute(newest).first(), name_of(connection)
+    if last is not None and last.name == name:
+        return int(last.begins)
+    begins = connection.exec_driver_sql(_NEXT[connection.dialect.name]).scalar_one() if last else 0
+    row = {"number": last.number + 1 if last else 0, "name": name, "begins": begins}
+    connection.execute(insert(incarnations).values(row))
+    return int(begins)
+
+
+def is_new_since(connection: Connection, episode_id: str) -> bool:
+    """Return whether an episode's last event was committed in an earlier incarnation.
+
+    So later events may have been acknowledged and lost.
+    """
+    begins = enter(connection)
+    last = connection.exec_driver_sql(_LAST[connection.dialect.name], (episode_id,)).scalar()
+    return last is None or last < begins
+
+
+KEPT_S: Final = 120.0
+"""Seconds for which acknowledged events are kept."""
+
+KEPT_APPENDS: Final = 512
+"""Acknowledged appends that are kept of an episode."""
+
+KEPT_CHARACTERS: Final = 32_000_000
+"""Characters of events that a server keeps of all episodes."""
+
+KEPT_EPISODES: Final = 4096
+"""Episodes of which acknowledged events are known."""
+
+
+class AcknowledgedAppend(NamedTuple):
+    """An acknowledged append, and when it was acknowledged."""
+
+    events: Sequence[RecordedEvent]
+    attachments: Attachments | None
+    at: float
+    staged: bool = False
+    first: RecordedEvent | None = None
+
+    @property
+    def characters(self) -> int:
+        """Return the length of its events."""
+        return sum(len(one.text) for one in self.events)
+
+
+@dataclass(slots=True)
+class _Tail:
+    """The end of an episode's record: the appends after event ``begins``, up to event ``seq``."""
+
+    begins: int
+    digest: bytes
+    seq: int = 0
+    ended: bool = False
+    kept: deque[AcknowledgedAppend] = field(default_factory=deque)
+
+    def is_over(self, now: float) -> bool:
+        """Return whether the episode has ended, and its end was kept for long enough."""
+        return self.ended and (not self.kept or self.kept[-1].at < now - KEPT_S)
+
+    def drop_first(self) -> int:
+        """Forget the first append; return its size."""
+        first = self.kept.popleft()
+        for one in first.events:
+            self.digest = extend(self.digest, one.text)
+        self.begins = first.events[-1].seq
+        return first.characters
+
+    def clear(self, seq: int, digest: bytes) -> int:
+        """Forget all appends up to event ``seq``; return their size."""
+        size = sum(one.characters for one in self.kept)
+        self.kept.clear()
+        self.begins, self.digest = seq, digest
+        return size
+
+    def after(self, seq: int, digest: bytes) -> list[AcknowledgedAppend] | None:
+        """Return the appends after event ``seq``; ``None`` if the record up to it is another one."""
+        at, known, missing = self.begins, self.digest, list(self.kept)
+        while missing and at < seq:
+            for one in missing.pop(0).events:
+                at, known = one.seq, extend(known, one.text)
+        return missing if (at, known) == (seq, digest) else None
+
+
+class RecordBehind(LeaseNotHeld):
+    """The record is shorter than what was acknowledged."""
+
+
+class RolledBack(LeaseNotHeld):
+    """The record is shorter than what was acknowledged, and cannot be continued."""
+
+
+class Acknowledged:
+    """The acknowledged end of each episode that this process records; belongs to the thread that writes.
+
+    Args:
+        clock: Returns seconds.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.characters = 0
+        """Characters of events kept at most; with 0 only the number of the last event is known."""
+        self.name = ""
+        """Name of the incarnation in which they were checked last."""
+        self._lost: dict[str, int] = {}
+        self._clock = clock
+        self._tails: OrderedDict[str, _Tail] = OrderedDict()  # the last one was appended to last
+        self._size = 0
+
+    def last(self, episode_id: str) -> int:
+        """Return the number of the last acknowledged event; 0 if it is not known."""
+        tail = self._tails.get(episode_id)
+        return 0 if tail is None else tail.seq
+
+    def note(
+        self,
+        events: Sequence[RecordedEvent],
+        attachments: Attachments | None,
+        *,
+        before: tuple[int, bytes] | None,
+        after: tuple[int, bytes],
+    ) -> None:
+        """Keep an acknowledged append.
+
+        Args:
+            before: Number and digest of the last event before the commit; ``None`` if it cannot be appended
+                again.
+            after: The same after the commit.
+        """
+        episode_id, now = events[0].episode_id, self._clock()
+        tail = self._tails.get(episode_id) or _Tail(*(before or after))
+        self._tails[episode_id] = tail
+        self._tails.move_to_end(episode_id)
+        tail.seq, tail.ended = events[-1].seq, events[-1].type == "episode.ended"
+        self._lost.pop(episode_id, None)
+        if before is None or not self.characters:
+            self._size -= tail.clear(*after)
+            return
+        tail.kept.append(AcknowledgedAppend(events, attachments, now))
+        self._size += tail.kept[-1].characters
+        while tail.kept and (len(tail.kept) > KEPT_APPENDS or tail.kept[0].at < now - KEPT_S):
+            self._size -= tail.drop_first()
+        self._prune(now)
+
+    def _prune(self, now: float) -> None:
+        """Forget the ends of those episodes that were appended to least recently."""
+        while len(self._tails) > KEPT_EPISODES or self._size > self.characters:
+            self.forget(next(iter(self._tails)))
+        while self._tails and next(iter(self._tails.values())).is_over(now):
+            self.forget(next(iter(self._tails)))
+
+    def forget(self, episode_id: str) -> int:
+        """Forget an episode; return the number of its last acknowledged event."""
+        tail = self._tails.pop(episode_id, None)
+        if tail is None:
+            return 0
+        self._size -= sum(one.characters for one in tail.kept)
+        return tail.seq
+
+    def give_up(self, episode_id: str) -> None:
+        """Forget an episode whose acknowledged events cannot all be appended again."""
+        if last := self.forget(episode_id):
+            self._lost[episode_id] = last
+
+    def lost(self, episode_id: str, seq: int) -> int:
+        """Return the last acknowledged event if it is later than ``seq`` and lost; else 0."""
+        until = max(self._lost.get(episode_id, 0), self.last(episode_id))
+        return until if until > seq else 0
+
+    def after(self, episode_id: str, seq: int, digest: bytes) -> list[AcknowledgedAppend]:
+        """Return what to append again after event ``seq``, the last one in the database.
+
+        Raises:
+            RolledBack: It is not known, or something else was written.
+        """
+        tail = self._tails.get(episode_id)
+        missing = None if tail is None else tail.after(seq, digest)
+        if missing:
+            return missing
+        raise RolledBack(
+            f"the record of {episode_id} ends at event {seq}, but event {self.last(episode_id)} was "
+            "acknowledged, and what is missing cannot be appended again: the database went back in time"
+        )
+
+    def behind(self, connection: Connection) -> list[str]:
+        """List the episodes whose records are shorter than what was acknowledged.
+
+        Those without any event were removed, unless the incarnation is a new one.
+        """
+        head = select(func.max(events.c.seq)).where(events.c.episode_id == episodes.c.episode_id)
+        wanted = select(episodes.c.episode_id, episodes.c.ended_at, head.scalar_subquery().label("seq"))
+        found = connection.execute(wanted.where(episodes.c.episode_id.in_(list(self._tails))))
+        known = {row.episode_id: row for row in found}
+        name, before = name_of(connection), self.name
+        if name != before:
+            enter(connection)
+        self.name = name
+        return [
+            episode_id
+            for episode_id, tail in self._tails.items()
+            if (
+                before not in {"", name}
+                if (row := known.get(episode_id)) is None
+                else row.ended_at is None and row.seq < tail.seq
+            )
+        ]

@@ -233,15 +233,16 @@ class Takeover:
         for stop in await self._commands.unowned_stops(AT_ONCE):
             await self._end(stop, recovery)
         await self._release_idle()
-        limit, since = AT_ONCE + len(self._failed), self._clock.monotonic() - FAILED_S
+        room, since = self._supervisor.free_slots, self._clock.monotonic() - FAILED_S
         self._failed = {name: failed for name, failed in self._failed.items() if failed > since}
-        for episode_id in await self._ownership.unowned_episodes(limit):
+        for episode_id in await self._ownership.unowned_episodes(AT_ONCE + len(self._failed)):
             if (live := self._supervisor.live(episode_id)) is not None:
                 live.request_end(EndRequest("suspended", "its lease was lost"))
-            elif len(self._claimed) < self._supervisor.free_slots and episode_id not in self._failed:
+            elif room > 0 and episode_id not in self._failed:
                 summary = await self._journal.episode(episode_id)
                 if summary is not None:
                     recovery.add([summary])
+                    room -= 1
         await recovery.run()
         for episode_id in self._claimed:
             if self._supervisor.live(episode_id) is None:

@@ -382,7 +382,7 @@ def _prepared(
             if version == SCHEMA_VERSION and writable:
                 if join is not None:
                     join(connection)
-                _enter(connection)
+                incarnation.enter(connection)
                 prove_writable(connection)
     except (SQLAlchemyError, OSError, UnicodeDecodeError) as error:
         engine.dispose()
@@ -394,15 +394,6 @@ def _prepared(
         engine.dispose()
         raise _other_version(where, version, "SPECTATOR_DATA_DIR")
     return engine
-
-
-def _enter(connection: Connection) -> None:
-    """Enter the file's incarnation; a damaged page of that table alone does not make the journal unusable."""
-    try:
-        incarnation.enter(connection)
-    except SQLAlchemyError as error:
-        if not is_damage(error):
-            raise
 
 
 def _open_server(url: str, writable: bool) -> Database:

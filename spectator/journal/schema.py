@@ -39,6 +39,16 @@ def number() -> TypeEngine[int]:
 
 schema: Final = Table("schema", metadata, Column("version", Integer, primary_key=True))
 
+incarnations: Final = Table(
+    "incarnations",
+    metadata,
+    Column("number", number(), primary_key=True, autoincrement=False),
+    Column("name", Text, nullable=False),
+    Column("begins", number(), nullable=False),
+)
+"""One row per incarnation of the database (:mod:`.incarnation`); ``begins`` is the first transaction
+(PostgreSQL) or ``rowid`` of an event in it."""
+
 events: Final = Table(
     "events",
     metadata,
@@ -149,16 +159,6 @@ checkpoints: Final = Table(
 
 removals: Final = Table("removals", metadata, Column("episode_id", short_text(64), primary_key=True))
 """Episodes that are being removed: no longer in the index, but still with events."""
-
-incarnations: Final = Table(
-    "incarnations",
-    metadata,
-    Column("number", number(), primary_key=True, autoincrement=False),
-    Column("name", Text, nullable=False),
-    Column("begins", number(), nullable=False),
-)
-"""One row per incarnation of the database (:mod:`.incarnation`); ``begins`` is the first transaction
-(PostgreSQL) or ``rowid`` of an event in it."""
 
 COMMITTED: Final = (
     "ALTER TABLE events ADD COLUMN txid bigint NOT NULL DEFAULT (pg_current_xact_id()::text::bigint)",

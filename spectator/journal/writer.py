@@ -58,7 +58,6 @@ MAX_GROUP: Final = 256
 KEPT_HEADS: Final = 4096
 """Episodes whose last number and digest are cached."""
 
-
 _EPOCH: Final = text("UPDATE episodes SET epoch = :epoch WHERE episode_id = :episode AND epoch <> :epoch")
 
 
@@ -344,7 +343,7 @@ class Writer:
         holding: CommitLeases | None,
     ) -> None:
         """Insert the rows of ``group``; ``holding`` checks the leases, if given."""
-        rows, self._before = Rows(), {}
+        rows, epochs, self._before = Rows(), list[dict[str, str]](), {}
         for append in group:
             batch = append.events
             episode_id = batch[0].episode_id
@@ -369,14 +368,15 @@ class Writer:
                 if recorded.type == "episode.started" and not append.staged:
                     rows.started.append(row_of_start(recorded.event))
                 elif recorded.type == "episode.recovered":
-                    values = {"episode": episode_id, "epoch": recorded.event.epoch}
-                    connection.execute(_EPOCH, values)
+                    epochs.append({"episode": episode_id, "epoch": recorded.event.epoch})
                 elif recorded.type == "episode.ended":
                     rows.ended.append(row_of_end(recorded.event, seq, digest))
                     if holding is not None:
                         holding.let_go(episode_id)
             heads[episode_id] = _Head(seq, digest, {} if batch[-1].type == "episode.ended" else prompts)
         self._insertion.add(connection, rows)
+        if epochs:
+            connection.execute(_EPOCH, epochs)
 
     def _unrecorded(
         self, connection: Connection, group: Sequence[_Append], heads: dict[str, _Head]
@@ -464,7 +464,7 @@ def _failed(append: _Append, failure: Exception) -> JournalError:
         return SequenceConflict(
             f"event {first.seq} of {first.episode_id} or a later one is taken: {reason(failure)}"
         )
-    return LeaseLost(str(failure)) if isinstance(failure, LeaseNotHeld) else _unwritten(failure)
+    return _unrestored(failure)
 
 
 def _unrestored(failure: Exception) -> JournalError:

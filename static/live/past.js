@@ -9,7 +9,7 @@ export class Past {
   /** @type {LiveEvent[]} its events */ #events = [];
   /** What both hold together, by name, with how much that was. @type {Map<string, {of: string, all: any[]}>} */ #joined = new Map();
 
-  /** @param {(base: number, state: Record<string, any>) => Timeline} begun makes a timeline that begins after an event */
+  /** @param {(base: number, state: Record<string, any>, epoch?: string) => Timeline} begun makes a timeline that begins after an event */
   constructor(begun) {
     this.#begun = begun;
   }
@@ -25,8 +25,9 @@ export class Past {
     const before = this.timeline;
     const goesOn = before?.headSeq === base;
     const leadsUp = before?.base === base + events.length;
-    const timeline = before && goesOn ? this.#begun(before.base, before.stateAt(before.base)) : this.#begun(base, state);
     const joined = [...(goesOn ? this.#events : []), ...events, ...(leadsUp ? this.#events : [])];
+    const epoch = joined[0]?.epoch;
+    const timeline = before && goesOn ? this.#begun(before.base, before.stateAt(before.base), epoch) : this.#begun(base, state, epoch);
     for (const event of joined) if (timeline.push(event) === "gap") throw new Error(`the record of events has a gap before ${event.seq}`);
     this.timeline = timeline;
     this.#events = joined;

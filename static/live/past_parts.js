@@ -35,7 +35,7 @@ export class PastParts {
     this.#timeline = timeline;
     this.#onChange = onChange;
     this.#onReading = onReading;
-    this.#past = timeline.past = new Past((base, state) => timeline.begun(base, state));
+    this.#past = timeline.past = new Past((base, state, epoch) => timeline.begun(base, state, epoch));
   }
 
   async openAtEnd() {

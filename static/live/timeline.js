@@ -178,11 +178,11 @@ export class Timeline extends Turns {
   /** Whether something to be watched happened at `seq`. @param {number} seq */
   isBeat(seq) { return (this.#beats[this.eventAt(seq)?.type ?? ""] ?? 0) > 0; }
 
-  /** Another one that begins after an event. @param {number} base @param {Record<string, any>} state */
-  begun(base, state) {
+  /** Another one that begins after an event. @param {number} base @param {Record<string, any>} state @param {string} [epoch] */
+  begun(base, state, epoch = this.#epoch) {
     const timeline = new Timeline(this.#beats, this.#endings);
     timeline.reading = this.reading;
-    timeline.reset(this.#epoch, base, state);
+    timeline.reset(epoch, base, state);
     return timeline;
   }
 

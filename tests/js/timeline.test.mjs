@@ -27,6 +27,18 @@ test("the state at any event is that of a fold from the beginning, in whatever o
   for (const seq of [1, 999, 128, 129, 127, 500, 501, 502, 3, 1_000, 256, 700, 2]) assert.deepEqual(timeline.stateAt(seq), { world: { n: seq } });
 });
 
+test("a record that continues in a new epoch is one timeline; other events of another epoch are a gap", () => {
+  const recovered = { ...event(4), epoch: "e2", type: "episode.recovered" };
+  const record = [...events(1, 3), recovered, { ...event(5), epoch: "e2" }];
+  const timeline = new Timeline();
+  timeline.reset("e2", 5, {});
+  timeline.complement(record);
+  assert.deepEqual([timeline.epoch, timeline.headSeq, timeline.complete], ["e2", 5, true]);
+  const behind = filled(6);
+  assert.deepEqual(record.slice(3).map((one) => behind.push(one)), ["gap", "gap"], "it saw what is lost");
+  assert.equal(filled(3).push(recovered), "added");
+});
+
 test("the stop that ends what happened is found", () => {
   const timeline = filled(300);
   for (const seq of [1, 2, 57, 299, 300]) {

@@ -196,9 +196,9 @@ class Acknowledged:
         self._lost.pop(episode_id, None)
         if before is None or not self.characters:
             self._size -= tail.clear(*after)
-            return
-        tail.kept.append(AcknowledgedAppend(events, attachments, now))
-        self._size += tail.kept[-1].characters
+        else:
+            tail.kept.append(AcknowledgedAppend(events, attachments, now))
+            self._size += tail.kept[-1].characters
         while tail.kept and (len(tail.kept) > KEPT_APPENDS or tail.kept[0].at < now - KEPT_S):
             self._size -= tail.drop_first()
         self._prune(now)

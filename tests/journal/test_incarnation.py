@@ -191,3 +191,7 @@ def test_the_ends_that_are_kept_are_bounded() -> None:
         kept.forget(episode_id)
     kept.note([said("ep-0", 8)], None, before=(7, bytes(32)), after=(8, b""))
     assert kept.last("ep-1") == 0
+    worker = incarnation.Acknowledged()
+    for seq, event in ((1, started("ep-1")), (2, ended("ep-1", 2))):
+        worker.note([event], None, before=(seq - 1, bytes(32)), after=(seq, b""))
+        assert (worker.last("ep-1"), worker._size) == (seq % 2, 0), "a worker of a fleet keeps no events"

@@ -84,3 +84,17 @@ def test_an_episode_that_nobody_plays_is_named(
         until("its name", lambda: serving.client.get("/readyz").json().get("unplayed") == [left])
         assert "spectator_episodes_unplayed 1.0" in serving.client.get("/metrics").text
         assert serving.client.get("/operator/status").json()["unplayed"] == [left]
+
+
+def test_a_server_that_holds_a_lease_without_playing_gives_it_back(
+    postgres: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recovery, "INTERVAL_S", 0.1)
+    database = postgres.make()
+    with serve(test_settings(tmp_path, journal_url=SecretStr(postgres.url(database)))) as serving:
+        episode_id = serving.start(options={"turns": 20}, pace="fast")
+        postgres.execute(database, "UPDATE leases SET owner = 'gone'")
+        until("its loss", lambda: not serving.client.get("/custom/status").json()["running"])
+        postgres.execute(database, "UPDATE leases SET owner = (SELECT name FROM owners)")
+        assert serving.finish(episode_id)["reason"] == "finished"
+        assert "episode.recovered" in {one["type"] for one in serving.events(episode_id)}

@@ -12,7 +12,9 @@ those of the database. Otherwise the episode continues from the database's recor
 
 from __future__ import annotations
 
+import ctypes
 import os
+import struct
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
@@ -45,13 +47,35 @@ BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 """Changes when the machine starts, after which an embedded journal may lack commits that it acknowledged."""
 
 
+_AT_FDCWD: Final = -100
+_STATX_BTIME: Final = 0x800
+_BTIME_OFFSET: Final = 80
+"""Arguments of Linux's ``statx``, and the place of a file's time of birth in its answer."""
+
+
 def name_of(connection: Connection) -> str:
     """Return the name of the database's current incarnation."""
     if connection.dialect.name == "postgresql":
         return str(connection.exec_driver_sql(_NAME).scalar_one())
-    status = os.stat(connection.exec_driver_sql("PRAGMA database_list").all()[0][2])
-    boot = BOOT.read_text().strip() if BOOT.exists() else ""
-    return f"{status.st_dev}/{status.st_ino}/{boot}"
+    path = connection.exec_driver_sql("PRAGMA database_list").all()[0][2]
+    status, boot = os.stat(path), BOOT.read_text().strip() if BOOT.exists() else ""
+    return f"{status.st_dev}/{status.st_ino}/{_birth(path)}/{boot}"
+
+
+def _birth(path: str) -> str:
+    """Return when a file was made, as a restored one may have the inode of the removed one.
+
+    Empty where the system does not say it.
+    """
+    try:
+        statx = ctypes.CDLL(None).statx
+    except (AttributeError, OSError, TypeError):
+        return str(getattr(os.stat(path), "st_birthtime", ""))
+    found = ctypes.create_string_buffer(256)
+    if statx(_AT_FDCWD, os.fsencode(path), 0, _STATX_BTIME, found) != 0:
+        return ""
+    seconds, nanoseconds = struct.unpack_from("=qI", found, _BTIME_OFFSET)
+    return f"{seconds}.{nanoseconds:09}"
 
 
 def enter(connection: Connection) -> int:

@@ -84,6 +84,12 @@ class BuildInvariantMass(Arguments):
         max_length=2,
         description="[low, high] inside the task's; left out: all of it",
     )
+    fit_window_gev: list[float] | None = Field(
+        default=None,
+        min_length=2,
+        max_length=2,
+        description="[low, high] of the fitted masses, around the window; left out: all that is recorded",
+    )
     natural_width: float = Field(
         default=0.0, ge=0.0, le=0.2, description="Natural width over mass that is searched for; 0 for narrow"
     )
@@ -201,9 +207,9 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "freeze_selection": "Freeze channels, cuts, windows and background functions: unblinding needs it.",
     "unblind": "Open the search sample of a channel, in all runs that this selection may still use.",
     "scan_bump": "Scan the unblinded spectrum for local excesses.",
-    "estimate_significance": "Local and global significance of a mass, look-elsewhere effect included.",
+    "estimate_significance": "Local and global significance of a mass; window, backgrounds and looks count.",
     "measure_angular": "Compare the decay angle in the peak with the spins that are possible.",
-    "request_systematics": "How large a signal would other background functions see? Allowed for afterwards.",
+    "request_systematics": "How large a signal does each background function see? Estimates allow for it.",
     "set_limit": "Upper limit on a signal at a mass, 95 % CL.",
 }
 """Descriptions of actions whose arguments have none of their own."""
@@ -360,6 +366,10 @@ class ColliderObservation(ObservationModel):
         description="Scale (measured over true) and resolution of each detector"
     )
     selection: dict[str, Any] = Field(description="The present selection, channel by channel")
+    looks: dict[str, Any] = Field(
+        description="Account of looks: taken, each with the trials that a p-value of it counts for; "
+        "error_left; next_look_trials_per_channel"
+    )
     findings: dict[str, Any] = Field(description="Newest result of each kind on the opened data, by channel")
     selected_channel: str | None = Field(description="The first channel of the selection")
     candidate_masses_gev: list[float] = Field(description="Excesses of at least 3 sigma local, highest first")

@@ -25,21 +25,23 @@ from spectator.environments.collider.analysis.shapes import (
     FWHM_OF_SIGMA,
     ORDERS,
     fit_background,
-    gauss_bins,
-    p_of_z,
+    voigt_bins,
     z_of_p,
 )
 from spectator.environments.collider.analysis.significance import (
     combined_p,
     profile_significance,
+    spurious_signal,
     upper_limit,
 )
+from spectator.environments.collider.looks import global_p
 from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest, JournalDamaged, field_errors
 from spectator.events import Event, EventData, decode
 from spectator.journal.contract import Chain, Journal
 
 FROZEN = "collider.selection_frozen"
 UNBLINDED = "collider.unblinded"
+COMBINED = "collider.channels_combined"
 CLAIMED = "collider.claim_made"
 FITTED = "collider.resonance_fitted"
 """Types of the events that a claim rests on."""
@@ -92,6 +94,8 @@ class Unblinded(EventData):
     luminosity_fb: float = Field(gt=0, description="Their integrated luminosity in fb^-1")
     edges_gev: list[float] = Field(min_length=4, max_length=5001, description="Bin edges in GeV")
     counts: list[int] = Field(min_length=3, max_length=5000, description="Events, at full resolution")
+    look: int = Field(ge=1, description="Its number in the account of looks")
+    trials: int = Field(ge=1, description="How many times a p-value of this look counts")
 
 
 class Fitted(EventData):
@@ -147,6 +151,7 @@ class MeasuredChannel(EventData):
     z_local: float = Field(description="sqrt(q0) there")
     signal: float = Field(description="Fitted events")
     signal_error: float = Field(description="Their standard error")
+    spurious: float = Field(description="Events that may be the background's")
     upcrossings: float = Field(description="Mean upcrossings of 0 sigma over the search window")
     fitted_mass_gev: float = Field(description="Mass by a fit with constrained width")
     fitted_mass_error_gev: float = Field(description="Its statistical error")
@@ -157,7 +162,7 @@ class Measured(EventData):
 
     channels: list[MeasuredChannel] = Field(description="Each channel")
     z_local: float = Field(description="Of the best channel, or of all together if that is larger")
-    z_global: float = Field(description="After the look-elsewhere effect over windows and channels")
+    z_global: float = Field(description="After the look-elsewhere effect and the account of looks")
     signal_limit: float | None = Field(default=None, description="CLs limit in events at the limit's mass")
 
 
@@ -169,31 +174,44 @@ def sigma_at(frozen: FrozenChannel, mass_gev: float) -> float:
     return mass_gev * math.hypot(frozen.relative_resolution, frozen.natural_width / FWHM_OF_SIGMA)
 
 
+def peak_at(frozen: FrozenChannel, mass_gev: float) -> dict[str, Any]:
+    """Return the shape of a searched peak, and the background, as the analysis functions take them."""
+    return {
+        "mass_gev": mass_gev,
+        "resolution_gev": mass_gev * frozen.relative_resolution,
+        "natural_width_gev": mass_gev * frozen.natural_width,
+        "background": frozen.background,
+    }
+
+
 def recompute(
-    channels: Sequence[FrozenChannel], spectra: Mapping[str, Unblinded], mass_gev: float
+    channels: Sequence[FrozenChannel],
+    spectra: Mapping[str, Unblinded],
+    mass_gev: float,
+    combined_trials: int | None = None,
 ) -> Measured:
     """Compute the significance at a mass from the frozen selection and opened spectra.
 
     Args:
         channels: The channels that the claim rests on, as frozen.
         spectra: The opened spectrum of each, by its name.
+        combined_trials: Trials of the look at all channels together; ``None`` if there was none.
 
     Raises:
         InvalidAnalysis: A spectrum or a window is invalid.
     """
     found = [_measure(frozen, spectra[frozen.channel], mass_gev) for frozen in channels]
-    best = max(found, key=lambda one: one.z_local)
-    p_best = min(p_of_z(best.z_local) + best.upcrossings * math.exp(-0.5 * best.z_local**2), 1.0)
-    p_best = -math.expm1(len(found) * math.log1p(-min(p_best, 1.0 - 1e-16)))
-    p_all = combined_p([one.z_local for one in found])
-    z_all = max(z_of_p(p_all), 0.0)
-    crossings = max(one.upcrossings for one in found)
-    p_global = min(p_best, p_all + crossings * math.exp(-0.5 * z_all**2))
-    return Measured(
-        channels=found,
-        z_local=max(best.z_local, z_all),
-        z_global=max(z_of_p(p_global), 0.0),
+    allowed = [one.z_local * one.signal_error / math.hypot(one.signal_error, one.spurious) for one in found]
+    z_local = max(one.z_local for one in found)
+    p_global = min(
+        global_p(z, one.upcrossings, spectra[one.channel].trials)
+        for z, one in zip(allowed, found, strict=True)
     )
+    if combined_trials is not None:
+        z_all = max(z_of_p(combined_p(allowed)), 0.0)
+        crossings = max(one.upcrossings for one in found)
+        z_local, p_global = max(z_local, z_all), min(p_global, global_p(z_all, crossings, combined_trials))
+    return Measured(channels=found, z_local=z_local, z_global=max(z_of_p(p_global), 0.0))
 
 
 def _measure(frozen: FrozenChannel, opened: Unblinded, mass_gev: float) -> MeasuredChannel:
@@ -202,7 +220,8 @@ def _measure(frozen: FrozenChannel, opened: Unblinded, mass_gev: float) -> Measu
     reach = REACH_SIGMA * sigma + SCALE_ERROR * mass_gev
     near = np.linspace(max(mass_gev - reach, edges[0]), min(mass_gev + reach, edges[-1]), 41)
     top = scan(edges, counts, sigma, masses_gev=near, background=frozen.background).best_mass_gev
-    peak = profile_significance(edges, counts, top, sigma_at(frozen, top), background=frozen.background)
+    spurious = spurious_signal(edges, counts, **peak_at(frozen, top))
+    peak = profile_significance(edges, counts, **peak_at(frozen, top))
     looked = global_significance(
         edges,
         counts,
@@ -223,6 +242,7 @@ def _measure(frozen: FrozenChannel, opened: Unblinded, mass_gev: float) -> Measu
         z_local=peak.z_local,
         signal=peak.signal,
         signal_error=peak.signal_error,
+        spurious=spurious.signal,
         upcrossings=looked.upcrossings,
         fitted_mass_gev=fit.mass_gev,
         fitted_mass_error_gev=fit.mass_error_gev,
@@ -235,9 +255,7 @@ def limit_at(frozen: FrozenChannel, opened: Unblinded, mass_gev: float) -> float
     Raises:
         InvalidAnalysis: The mass is outside the spectrum, or the spectrum is invalid.
     """
-    return upper_limit(
-        opened.edges_gev, opened.counts, mass_gev, sigma_at(frozen, mass_gev), background=frozen.background
-    )
+    return upper_limit(opened.edges_gev, opened.counts, **peak_at(frozen, mass_gev))
 
 
 class ClaimFile(BaseModel):
@@ -271,7 +289,7 @@ _SMALLEST: Final = 1e-6
 _OTHERS: Final = {"power_law": 1, "dijet": 3}
 
 
-def workspace(frozen: FrozenChannel, opened: Unblinded, mass_gev: float, sigma_gev: float) -> dict[str, Any]:
+def workspace(frozen: FrozenChannel, opened: Unblinded, mass_gev: float) -> dict[str, Any]:
     """Return the pyhf workspace of one channel.
 
     Its parameter of interest ``mu`` counts signal events.
@@ -279,7 +297,8 @@ def workspace(frozen: FrozenChannel, opened: Unblinded, mass_gev: float, sigma_g
     edges, counts = np.array(opened.edges_gev), np.array(opened.counts, dtype=np.float64)
     smooth = np.array(fit_background(edges, counts, background=frozen.background).expected)
     scale = max(math.sqrt(counts.sum()), 1.0)
-    signal = np.maximum(scale * gauss_bins(edges, mass_gev, sigma_gev), 0.0)
+    widths = mass_gev * frozen.relative_resolution, mass_gev * frozen.natural_width
+    signal = np.maximum(scale * voigt_bins(edges, mass_gev, *widths), 0.0)
     samples = [_sample("signal", signal, "mu")]
     order = ORDERS.get(frozen.background) or _OTHERS[frozen.background]
     for number, basis in enumerate(_bernstein(len(counts), order)):
@@ -336,6 +355,7 @@ class Evidence:
     Args:
         opened: Spectra that were opened under it before the claim, with their events.
         fits: Statistical errors of the fits near the claimed mass, in the claim's first channel, in GeV.
+        combined_trials: Trials of the last look at all channels together; ``None`` if there was none.
     """
 
     selection_seq: int
@@ -344,6 +364,7 @@ class Evidence:
     claim_seq: int
     claim: ClaimMade
     fits: tuple[float, ...] = ()
+    combined_trials: int | None = None
 
     def channels(self) -> list[FrozenChannel]:
         """Return the frozen channels that the claim names and that hold opened events."""
@@ -386,7 +407,11 @@ def read_evidence(events: Sequence[Event]) -> Evidence:
     )
     selection = read_selection(frozen[0].data)
     fits = tuple(_fit_errors(events, selection, claim))
-    return Evidence(frozen[0].seq, selection, opened, claimed.seq, claim, fits)
+    since = opened[-1][0] if opened else claimed.seq
+    combined = [event.data.get("trials") for event in events if event.type == COMBINED and event.seq > since]
+    return Evidence(
+        frozen[0].seq, selection, opened, claimed.seq, claim, fits, combined[-1] if combined else None
+    )
 
 
 def _fit_errors(events: Sequence[Event], selection: SelectionFrozen, claim: ClaimMade) -> Iterator[float]:
@@ -442,11 +467,9 @@ def claim_file(
     measured = None
     workspaces: dict[str, dict[str, Any]] = {}
     if claim.mass_gev is not None:
-        measured = recompute(channels, spectra, claim.mass_gev)
+        measured = recompute(channels, spectra, claim.mass_gev, evidence.combined_trials)
         for frozen, found in zip(channels, measured.channels, strict=True):
-            workspaces[frozen.channel] = workspace(
-                frozen, spectra[frozen.channel], found.mass_gev, found.sigma_gev
-            )
+            workspaces[frozen.channel] = workspace(frozen, spectra[frozen.channel], found.mass_gev)
     limit = None
     if claim.limit_mass_gev is not None and channels:
         limit = min(limit_at(frozen, spectra[frozen.channel], claim.limit_mass_gev) for frozen in channels)

@@ -14,6 +14,7 @@ from typing import Final
 from pydantic import ValidationError
 
 from spectator.environments.collider.claim_file import (
+    COMBINED,
     UNBLINDED,
     ClaimFile,
     Evidence,
@@ -22,6 +23,7 @@ from spectator.environments.collider.claim_file import (
     pyhf_significance,
     read_evidence,
 )
+from spectator.environments.collider.looks import Look, charge
 from spectator.errors import FieldError, InvalidRequest, field_errors
 from spectator.events import Event, RecordedEvent, decode
 from spectator.journal.contract import Chain, Link
@@ -115,8 +117,8 @@ def check_claim(claim: ClaimFile, *, replay: Replay, digest: str | None = None) 
         again = claim_file(claim.episode_id, evidence, claim.events, claim.digest, claim.spectator_version)
     except InvalidRequest as error:
         return ClaimReport((chain, replayed, ClaimCheck("claim", False, str(error))))
-    checks = [chain, replayed, _order(evidence), _fresh(evidence, events), _copies(claim, again)]
-    return ClaimReport((*checks, *_figures(again, evidence)))
+    checks = [chain, replayed, _order(evidence), _fresh(evidence, events), _looks(events)]
+    return ClaimReport((*checks, _copies(claim, again), *_figures(again, evidence)))
 
 
 def _replayed(differences: Sequence[str], events: int) -> ClaimCheck:
@@ -162,6 +164,23 @@ def _fresh(evidence: Evidence, events: Sequence[Event]) -> ClaimCheck:
         if again := sorted(str(run) for _, run in used & seen):
             return ClaimCheck("fresh data", False, f"event {event.seq} already opened {', '.join(again)}")
     return ClaimCheck("fresh data", True, f"{len(used)} run(s) were opened under this selection only")
+
+
+def _looks(events: Sequence[Event]) -> ClaimCheck:
+    """Check that every opening of data is charged as a look of its own, in the order of the events."""
+    looks: list[Look] = []
+    opened = 0
+    for event in events:
+        if event.type not in (UNBLINDED, COMBINED):
+            continue
+        opened += event.type == UNBLINDED
+        runs = [*event.data.get("datasets", ())]
+        known = charge(looks, f"{event.data.get('selection_id')} {runs[-1] if runs else opened}", 1)
+        stated = event.data.get("look"), event.data.get("trials")
+        if stated[0] != known.number or not isinstance(stated[1], int) or stated[1] < known.trials:
+            message = f"event {event.seq} is look {known.number} with {known.trials} trials or more"
+            return ClaimCheck("looks", False, f"{message}, not look {stated[0]} with {stated[1]}")
+    return ClaimCheck("looks", True, f"{len(looks)} look(s) at opened data are charged")
 
 
 def _copies(claim: ClaimFile, again: ClaimFile) -> ClaimCheck:

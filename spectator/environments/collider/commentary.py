@@ -179,6 +179,8 @@ def _scanned(data: Data, state: Data) -> Sequence[Line]:
 
 def _significance(data: Data, state: Data) -> Sequence[Line]:
     found = f"{data['z_local']:.1f} sigma local is {data['z_global']:.1f} global"
+    if not data["background_fits"] and data["z_global"] < 3.0:
+        return _line(f"{found}: no background describes these data.", priority=1, label="no fit")
     if data["z_global"] >= 5.0:
         return _line(f"{found}. That is past the line of a discovery.", priority=0, label="5 sigma")
     if data["z_global"] >= 3.0:

@@ -13,6 +13,7 @@ from spectator.environments.collider import physics
 from spectator.environments.collider.actions import AGENT, COSTS, TOOLS, ColliderAction, schemas
 from spectator.environments.collider.analysis.checks import InvalidAnalysis
 from spectator.environments.collider.experiment import Laboratory
+from spectator.environments.collider.looks import budget
 from spectator.environments.collider.offers import narrowed, offers
 from spectator.environments.collider.operations import comparison, inference, machine, preparation
 from spectator.environments.collider.reward import STAGE_REWARD, STAGES, Grade, conduct, grade
@@ -65,6 +66,7 @@ def content(lab: Laboratory, step: int, broken: list[str]) -> dict[str, Any]:
             for detector, scale in sorted(lab.scales.items())
         },
         "selection": selection(lab),
+        "looks": budget(lab.looks),
         "findings": findings(lab),
         "selected_channel": next(iter(lab.selection.channels), None),
         "candidate_masses_gev": candidate_masses(lab),
@@ -93,6 +95,7 @@ def selection(lab: Laboratory) -> dict[str, Any]:
             name: {
                 "cut": analysis.cut / physics.SCORE_BINS,
                 "window_gev": list(analysis.window_gev),
+                "fit_window_gev": [six(edge) for edge in lab.edges(analysis)[[0, -1]]],
                 "background": analysis.background,
                 "opened_runs": [f"run-{run}" for run in analysis.opened],
                 "closed_runs": [f"run-{run}" for run in sorted(analysis.closed_runs)],
@@ -202,7 +205,9 @@ class ColliderEnvironment:
     References: docs/reports/collider-physics.md and docs/reports/collider-skill.md.
     Version History: 1.0 first; 1.1 psi(2S) among the real dimuons, on a fifth of their seeds;
         1.2 nothing before unblinding depends on events in the search window;
-        1.3 actions and arguments that are certain to be rejected are not offered.
+        1.3 actions and arguments that are certain to be rejected are not offered;
+        1.4 every look is charged, the fitted range is chosen, and an excess where no background describes
+        the data is no evidence.
     """
 
     def __init__(self) -> None:

@@ -165,6 +165,8 @@ class DataUnblinded(CampaignFact):
     edges_gev: list[float] = Field(description="Edges of the fit window, used by every later step")
     counts: list[int]
     window_gev: list[float]
+    look: int = Field(description="Its number in the account of looks")
+    trials: int = Field(description="How many times a p-value of this look counts")
 
 
 class MassScanned(CampaignFact):
@@ -191,14 +193,16 @@ class SignificanceEstimated(CampaignFact):
     mass_gev: float
     z_local: float
     p_local: float
-    z_global: float = Field(description="After the look-elsewhere effect in window and channels")
+    z_global: float = Field(description="After the look-elsewhere effect and the account of looks")
     p_global: float
     upcrossings: float = Field(description="Mean number of upcrossings of 0 sigma in the window")
-    channels_searched: int
+    look: int
+    trials: int = Field(description="Factor on the p-value by the account of looks")
+    background_fits: bool = Field(description="Whether a background describes the data beside the peak")
     window_gev: list[float]
     signal: float
     signal_error: float
-    spurious: float | None = Field(description="Spurious signal that was allowed for, events")
+    spurious: float = Field(description="Spurious signal that is allowed for, events")
 
 
 class ResonanceFitted(CampaignFact):
@@ -262,6 +266,8 @@ class ChannelsCombined(CampaignFact):
     z_local: float
     z_global: float
     z_by_channel: dict[str, float]
+    look: int
+    trials: int
 
 
 class SystematicsAssessed(CampaignFact):
@@ -272,6 +278,9 @@ class SystematicsAssessed(CampaignFact):
     mass_gev: float
     spurious: float = Field(description="Largest change of the signal by another function, events")
     relative_to_error: float
+    background_fits: bool = Field(
+        description="Whether the frozen function describes the data beside the mass"
+    )
     by_background: dict[str, float]
 
 

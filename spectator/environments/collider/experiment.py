@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from spectator.environments.collider import nature as natures
 from spectator.environments.collider import physics
+from spectator.environments.collider.looks import Look
 from spectator.environments.collider.nature import (
     Exposure,
     Nature,
@@ -251,19 +252,23 @@ class ChannelAnalysis:
         background: Background function; ``auto`` lets the library choose one that fits.
         natural_width: Natural width over mass that is searched for.
         relative_resolution: sigma / mass; set when the selection is frozen.
+        fit_bins: First of the bins that are fitted, and the one after the last.
         closed_runs: Runs that were opened before this analysis was selected.
         opened: Runs whose search sample is open.
+        look: The look that opened them.
         findings: Results on the opened data, by kind.
     """
 
     channel: str
     window_gev: tuple[float, float]
+    fit_bins: tuple[int, int]
     cut: int = 0
     background: str = "auto"
     natural_width: float = 0.0
     relative_resolution: float = 0.0
     closed_runs: frozenset[int] = frozenset()
     opened: tuple[int, ...] = ()
+    look: Look | None = None
     findings: dict[str, Any] = field(default_factory=dict)
 
 
@@ -308,6 +313,7 @@ class Laboratory:
     fitted_candles: dict[str, int] = field(default_factory=dict)
     selection: Selection = field(default_factory=lambda: Selection(1))
     previous: list[Selection] = field(default_factory=list)
+    looks: list[Look] = field(default_factory=list)
     soft: list[str] = field(default_factory=list)
     hard: int = 0
     claim: dict[str, Any] | None = None
@@ -399,13 +405,19 @@ class Laboratory:
         )
 
     def _by_mass(self, analysis: ChannelAnalysis, samples: Sequence[Counts]) -> Counts:
-        total = np.zeros(len(self.task.channels[analysis.channel].edges_gev) - 1, dtype=np.int64)
+        first, last = analysis.fit_bins
+        total = np.zeros(last - first, dtype=np.int64)
         for counts in samples:
-            total += counts.sum(axis=1)
+            total += counts.sum(axis=1)[first:last]
         return total
 
+    def edges(self, analysis: ChannelAnalysis) -> NDArray[np.float64]:
+        """Return the edges of the bins that are fitted."""
+        first, last = analysis.fit_bins
+        return self.task.channels[analysis.channel].edges_gev[first : last + 1]
+
     def angles(self, analysis: ChannelAnalysis, number: int) -> Counts:
-        """Return selected search events of an opened run by mass bin and decay-angle bin.
+        """Return selected search events of an opened run by fitted mass bin and decay-angle bin.
 
         The angles are drawn from a stream seeded by run, channel and cut, so that the same request gives the
         same angles.
@@ -418,7 +430,8 @@ class Laboratory:
         chances += np.outer(1.0 - share, physics.background_angles(name))
         chances /= chances.sum(axis=1, keepdims=True)
         random = generator(self.seed, "angles", number, name, cut)
-        return np.asarray(random.multinomial(counts, chances), dtype=np.int64)
+        drawn = np.asarray(random.multinomial(counts, chances), dtype=np.int64)
+        return drawn[slice(*analysis.fit_bins)]
 
     def tuning(self, analysis: ChannelAnalysis) -> Counts:
         """Return selected tuning events by mass bin, in all runs."""

@@ -172,7 +172,7 @@ def _other_functions(lab: Laboratory, analysis: ChannelAnalysis) -> list[str]:
     return [
         function
         for function in BACKGROUND_FUNCTIONS
-        if known != (function, analysis.cut, analysis.window_gev, len(lab.runs))
+        if known != (function, analysis.cut, analysis.window_gev, analysis.fit_bins, len(lab.runs))
     ]
 
 

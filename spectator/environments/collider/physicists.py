@@ -21,6 +21,12 @@ from spectator.policies.policy import Decision, ScriptedPolicy, generator_snapsh
 TURN_ON: Final = 2.2 * 1.24
 """Mass, in thresholds, from which 97.7 % pass a trigger; from the task."""
 
+TURNED_ON: Final = 2.2 * 1.36
+"""Mass, in thresholds, from which 99.9 % pass: above it the spectrum does not bend."""
+
+BROAD: Final = 0.03
+"""Resolution from which the bend of a turn-on looks like a peak: a quarter of its width."""
+
 MARGIN_SIGMA: Final = 3.0
 """Resolutions of the lower sideband that are left to the turn-on of the trigger."""
 
@@ -67,9 +73,28 @@ def suitable_thresholds(channels: Sequence[Mapping[str, Any]], higher_sigma: flo
     """
     found = {}
     for each in channels:
-        higher = math.exp((MARGIN_SIGMA + higher_sigma) * each["relative_resolution"])
-        found[each["name"]] = float(f"{higher * each['fit_window_gev'][0] / TURN_ON:.5g}")
+        resolution, lowest = each["relative_resolution"], each["fit_window_gev"][0]
+        highest = lowest * math.exp((MARGIN_SIGMA + higher_sigma) * resolution) / TURN_ON
+        if resolution >= BROAD:
+            searched = lowest * math.exp(physics.margin(resolution))
+            highest = min(highest, searched / TURNED_ON)
+        found[each["name"]] = float(f"{highest:.5g}")
     return found
+
+
+def fit_window(
+    channel: Mapping[str, Any], threshold_gev: float, searched_gev: Sequence[float]
+) -> dict[str, list[float]]:
+    """Return the argument that fits only masses above the turn-on of a trigger; empty if all can be fitted.
+
+    Args:
+        threshold_gev: The highest threshold of any run.
+    """
+    low, high = channel["fit_window_gev"]
+    above = min(float(f"{TURNED_ON * threshold_gev:.5g}"), searched_gev[0])
+    return (
+        {"fit_window_gev": [above, high]} if above > low and channel["relative_resolution"] >= BROAD else {}
+    )
 
 
 def rate_hz(channel: Mapping[str, Any], threshold_gev: float) -> float:
@@ -207,9 +232,11 @@ class HeuristicPhysicist(PlannedPhysicist):
         luminosity = self.affordable(beam, 0.85 * self.budget, days)
         yield "allocate_luminosity", {"luminosity_fb": luminosity}, "Most of the money goes into data."
         yield "collect_collisions", {}, "Take the run."
-        for name in names:
+        for offer in offers:
+            name = offer["name"]
+            above = fit_window(offer, thresholds[name], self.task["search_window_gev"])
             yield "select_channel", {"channel": name}, "One of the first channels on the list."
-            yield "build_invariant_mass", {"channel": name}, "Look at the blinded spectrum."
+            yield "build_invariant_mass", {"channel": name, **above}, "Look at the blinded spectrum."
             yield "subtract_background", {"channel": name, "function": "dijet"}, "The usual function."
         yield "freeze_selection", {}, "Freeze before looking."
         for name in names:

@@ -122,14 +122,18 @@ MARGIN_SIGMA: Final = 10.0
 """Sidebands on either side of the search window, in resolutions."""
 
 
+def margin(relative_resolution: float) -> float:
+    """Return the width of a sideband, in the logarithm of the mass."""
+    return min(MARGIN_SIGMA * relative_resolution, 0.45)
+
+
 def mass_edges(low_gev: float, high_gev: float, relative_resolution: float) -> Array:
     """Return the edges of the fit window, rounded to nine digits.
 
     The fit window is the search window and its sidebands.
     """
-    step = relative_resolution / BINS_PER_SIGMA
-    margin = min(MARGIN_SIGMA * relative_resolution, 0.45)
-    start, stop = math.log(low_gev) - margin, math.log(high_gev) + margin
+    step, beside = relative_resolution / BINS_PER_SIGMA, margin(relative_resolution)
+    start, stop = math.log(low_gev) - beside, math.log(high_gev) + beside
     bins = math.ceil((stop - start) / step)
     edges = np.exp(start + step * np.arange(bins + 1))
     return np.array([float(f"{edge:.9g}") for edge in edges])

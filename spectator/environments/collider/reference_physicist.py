@@ -137,10 +137,18 @@ class ReferencePhysicist(PlannedPhysicist):
             yield "select_channel", {"channel": name}, "Nobody knows where it would show."
             if "optimise_selection" not in self._without and not self.task["real_data"]:
                 yield from self._cut(name)
-            yield "build_invariant_mass", {"channel": name}, "The spectrum, blinded."
+            yield "build_invariant_mass", {"channel": name, **self._fitted(name)}, "The spectrum, blinded."
             if "subtract_background" not in self._without and self.result.get("tuning_events", 0) >= 10:
                 yield from self._background(name)
         yield "freeze_selection", {}, "Nothing changes after this."
+
+    def _fitted(self, name: str) -> dict[str, list[float]]:
+        """Return the range to fit: above the turn-on of every threshold that is planned."""
+        if self.task["real_data"]:
+            return {}
+        offer = next(each for each in self.task["channels"] if each["name"] == name)
+        highest = max(self._thresholds(number, [name])[name] for number in (0, 1))
+        return physicists.fit_window(offer, highest, self.task["search_window_gev"])
 
     def _cut(self, name: str) -> Plan:
         yield "optimise_selection", {"channel": name, "cut": 0.25}, "What would each cut keep?"

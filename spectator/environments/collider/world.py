@@ -86,7 +86,7 @@ def _release(package: str) -> str:
     return ".".join(version(package).split(".")[:2])
 
 
-VERSION: Final = f"1.3+numpy{_release('numpy')}.scipy{_release('scipy')}"
+VERSION: Final = f"1.4+numpy{_release('numpy')}.scipy{_release('scipy')}"
 """Version of the rules and of the libraries a replay depends on: numpy's random streams, scipy's
 functions."""
 
@@ -101,9 +101,12 @@ TASK: Final = (
     "1000 Hz, beyond that everything is prescaled to live_fraction), allocate_luminosity and "
     "collect_collisions (a run is recorded once; analysing it again gains nothing, another run is "
     "independent data), calibrate_detector (scale is measured over true mass), select_channel, "
-    "optimise_selection (cut on a score in [0, 1]), build_invariant_mass (search window, blinded), "
+    "optimise_selection (cut on a score in [0, 1]), build_invariant_mass (search window, blinded; fit only "
+    "masses above the turn-on of the trigger), "
     "subtract_background (function; look at the p-value), freeze_selection, unblind, scan_bump (z is "
-    "local), estimate_significance (z_global takes the look-elsewhere effect into account), "
+    "local), estimate_significance (z_global takes the window, other backgrounds and every look into "
+    "account: look k in c channels counts a p-value c x 2^k times; nothing is evidence where no "
+    "background fits), "
     "fit_resonance, measure_angular (log-likelihood of each spin), cross_check, request_systematics, "
     "set_limit. A trigger can make a false bump that sits at a fixed ratio to its threshold: take two "
     "runs with different thresholds and cross_check kind=runs. A bump of the first run alone may be a "

@@ -151,12 +151,14 @@ def test_the_psi2s_takes_a_fifth_of_the_seeds_and_the_others_keep_their_regions(
     assert [drawn[seed] for seed in changed] == ["psi2s", "psi2s"]
 
 
-def test_the_heuristic_calls_the_shoulder_a_discovery() -> None:
-    """The trap is real: a plan that does not look whether its background fits falls into it."""
+def test_the_shoulder_is_no_discovery_for_a_plan_that_does_not_look_whether_its_background_fits() -> None:
+    """Up to version 1.3 the heuristic claimed it."""
     for seed in range(12):
         environment, end = play(HeuristicPhysicist(), seed, scenario="open_data_dimuon")
         if environment.laboratory.task.real_data == "shoulder":
-            assert end.reward == 0.0
+            scan = environment.laboratory.analysis("dilepton_mumu").findings["scan"]
+            assert scan["best_z"] > 5.0 and not scan["shape_ok"]
+            assert end.content["verdict"]["verdict"].startswith("rightly")
             return
     raise AssertionError("no seed has the shoulder")
 

@@ -26,9 +26,9 @@ from spectator.environments.collider.analysis.shapes import (
     Regression,
     choose_background,
     design,
-    gauss_bins,
     log_likelihood_gap,
     poisson_regression,
+    voigt_bins,
 )
 
 _STEPS: Final = 200
@@ -364,13 +364,19 @@ def peak_search(
     resolution_gev: float,
     *,
     background: str,
+    natural_width_gev: float = 0.0,
 ) -> PeakSearch:
-    """Check the arguments of a peak search and fit the background alone."""
+    """Check the arguments of a peak search and fit the background alone.
+
+    Args:
+        natural_width_gev: Full width of the resonance itself; above 0 the peak is a Voigt curve.
+    """
     edges, seen = checked_spectrum(edges_gev, counts)
     checked_choice("background", background, ("auto", *BACKGROUNDS))
     checked_window(edges, None, bins=4)
     mass = checked_mass("mass_gev", mass_gev, edges)
     sigma = checked_number("resolution_gev", resolution_gev, above=0.0, most=float(edges[-1] - edges[0]))
+    gamma = checked_number("natural_width_gev", natural_width_gev, least=0.0)
     name = choose_background(edges, seen) if background == "auto" else background
     columns, bins = design(name, edges), np.diff(edges)
     if columns.shape[1] + 1 > len(seen):
@@ -378,5 +384,5 @@ def peak_search(
             "window_gev", f"must hold at least {columns.shape[1] + 1} bins for the {name} background"
         )
     null = poisson_regression(columns, seen, bins)
-    problem = YieldProblem(seen, gauss_bins(edges, mass, sigma), columns, bins)
+    problem = YieldProblem(seen, voigt_bins(edges, mass, sigma, gamma), columns, bins)
     return PeakSearch(problem, null, name, edges)

@@ -17,9 +17,25 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike
 
-from spectator.environments.collider.analysis.checks import Floats, checked_number, invalid
+from spectator.environments.collider.analysis.checks import (
+    Floats,
+    checked_number,
+    checked_spectrum,
+    invalid,
+)
 from spectator.environments.collider.analysis.likelihood import YieldProblem, peak_search
-from spectator.environments.collider.analysis.shapes import chi2_p, p_of_z
+from spectator.environments.collider.analysis.shapes import (
+    FWHM_OF_SIGMA,
+    chi2_p,
+    design,
+    gauss_bins,
+    gauss_templates,
+    goodness,
+    p_of_z,
+    poisson_regression,
+    score_test,
+    score_z,
+)
 
 ALPHA: Final = 0.05
 """Limits hold with the confidence 1 - ALPHA."""
@@ -65,6 +81,7 @@ def profile_significance(
     *,
     background: str = "auto",
     spurious_signal: float = 0.0,
+    natural_width_gev: float = 0.0,
 ) -> ProfileSignificance:
     """Test for a peak of given mass and width on a fitted background (q0).
 
@@ -72,9 +89,13 @@ def profile_significance(
         background: One of ``BACKGROUNDS``, or ``auto``.
         spurious_signal: Error of the yield, in events, from the choice of the background's family; it enters
             as Z -> Z sqrt(V / (V + S^2)) with V the variance of the yield.
+        natural_width_gev: Full width of the resonance itself; above 0 the peak is a Voigt curve.
     """
     checked_number("spurious_signal", spurious_signal, least=0.0)
-    search = peak_search(edges_gev, counts, mass_gev, resolution_gev, background=background)
+    search = peak_search(
+        edges_gev, counts, mass_gev, resolution_gev,
+        background=background, natural_width_gev=natural_width_gev,
+    )  # fmt: skip
     fit = search.problem.fit(start=search.null.beta)
     signal, error = float(fit.theta[0]), search.problem.error(fit)
     q0 = max(2.0 * (search.null.nll - fit.nll), 0.0) if signal > 0 else 0.0
@@ -89,9 +110,13 @@ def upper_limit(
     resolution_gev: float,
     *,
     background: str = "auto",
+    natural_width_gev: float = 0.0,
 ) -> float:
-    """Return the 95 % CLs limit on the events of a peak of given mass and Gaussian width."""
-    search = peak_search(edges_gev, counts, mass_gev, resolution_gev, background=background)
+    """Return the 95 % CLs limit on the events of a peak of given mass and width."""
+    search = peak_search(
+        edges_gev, counts, mass_gev, resolution_gev,
+        background=background, natural_width_gev=natural_width_gev,
+    )  # fmt: skip
     return limit_of(search.problem, search.null.expected)
 
 
@@ -200,6 +225,82 @@ def _log_poisson_below(n: float, mean: np.ndarray) -> np.ndarray:
     return np.asarray(log)
 
 
+POOR_FIT: Final = 0.01
+"""p-value below which a background does not describe the data beside a peak."""
+
+BESIDE: Final = 4.0
+HIDDEN: Final = 0.125
+"""Distance from a peak from which on only the background is there: in widths of the peak, and at most this
+share of the spectrum, of which the rest must show whether a background fits."""
+
+LEAST_BESIDE: Final = 0.6
+"""Least share of the bins beside all peaks."""
+
+
+FURTHER_PEAKS: Final = 2
+CLEAR_PEAK: Final = 5.0
+"""Further peaks that may stand beside one, and their least significance; the background is fitted beside them
+too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """How well a background describes the data beside a peak.
+
+    Args:
+        p_value: Chance of a chi-square this large, beside the peak.
+        signal: Yield, in events, of a false peak as significant as the largest deviation from the background
+            beside the peak; 0 where the background fits.
+    """
+
+    p_value: float
+    signal: float
+
+    @property
+    def fits(self) -> bool:
+        """Whether the background describes the data."""
+        return self.p_value >= POOR_FIT
+
+
+def background_misfit(
+    edges_gev: ArrayLike,
+    counts: ArrayLike,
+    mass_gev: float,
+    resolution_gev: float,
+    *,
+    background: str,
+) -> Misfit:
+    """Fit a background beside a peak, and measure the false peaks that it makes there if it does not fit.
+
+    Deviations count in both directions: a background that bends too little leaves hills and valleys.
+
+    Args:
+        background: One of ``BACKGROUNDS``.
+    """
+    edges, seen = checked_spectrum(edges_gev, counts)
+    columns, bins, centres = design(background, edges), np.diff(edges), 0.5 * (edges[1:] + edges[:-1])
+    templates = gauss_templates(edges, centres, centres * resolution_gev / mass_gev)
+    ratio = min(BESIDE * resolution_gev / mass_gev, HIDDEN * math.log(centres[-1] / centres[0]))
+    away = np.abs(centres / mass_gev - 1.0) > ratio
+    for further in range(FURTHER_PEAKS + 1):
+        if away.sum() <= columns.shape[1]:
+            return Misfit(1.0, 0.0)
+        fit = poisson_regression(columns[away], seen[away], bins[away])
+        p_value = goodness(seen[away], fit.expected, columns.shape[1])[2]
+        if p_value >= POOR_FIT:
+            return Misfit(p_value, 0.0)
+        test = score_test(templates[np.ix_(away, away)], fit.expected, columns[away])
+        deviations = score_z(test, seen[away], fit.expected)
+        peak = np.flatnonzero(away)[np.argmax(deviations)]
+        left = away & (np.abs(centres / centres[peak] - 1.0) > ratio)
+        if further == FURTHER_PEAKS or deviations.max() < CLEAR_PEAK or left.mean() < LEAST_BESIDE:
+            break
+        away = left
+    smooth = bins * np.exp(np.clip(columns @ fit.beta, -600, 600))
+    here = score_test(gauss_bins(edges, mass_gev, resolution_gev)[None, :], smooth, columns)
+    return Misfit(p_value, float(np.abs(deviations).max() * here.errors[0]))
+
+
 ALTERNATIVES: Final = ("exponential", "power_law", "quadratic", "cubic")
 """Background families tried for a spurious signal."""
 
@@ -212,11 +313,13 @@ class SpuriousSignal:
         signal: Largest difference in yield, in events, between the nominal family and one that fits.
         relative_to_error: The same over the statistical error of the yield.
         by_background: Yield by family, of those that fit.
+        fits: Whether the nominal family describes the data beside the peak.
     """
 
     signal: float
     relative_to_error: float
     by_background: Mapping[str, float]
+    fits: bool
 
 
 UNDER_PEAK: Final = 0.01
@@ -230,12 +333,14 @@ def spurious_signal(
     resolution_gev: float,
     *,
     background: str = "exponential",
+    natural_width_gev: float = 0.0,
 ) -> SpuriousSignal:
     """Measure how far the yield moves with another background that also fits.
 
     Args:
         background: The nominal family. One of ``ALTERNATIVES`` that fits worse, by more than four in twice
-            the log-likelihood, is ignored.
+            the log-likelihood, is ignored. If the nominal one does not describe the data beside the peak,
+            the signal is at least that of :func:`background_misfit`.
 
     Raises:
         InvalidAnalysis: An argument breaks its rule, or there is no event under the peak.
@@ -249,6 +354,7 @@ def spurious_signal(
             mass_gev,
             resolution_gev,
             background=name,
+            natural_width_gev=natural_width_gev,
         )
         fit = search.problem.fit(start=search.null.beta)
         if name == background:
@@ -261,5 +367,7 @@ def spurious_signal(
         elif fit.nll > nominal_nll + 2.0:
             continue
         yields[name] = float(fit.theta[0])
-    most = max(abs(value - yields[background]) for value in yields.values())
-    return SpuriousSignal(most, most / error, yields)
+    width = math.hypot(resolution_gev, natural_width_gev / FWHM_OF_SIGMA)
+    misfit = background_misfit(edges_gev, counts, mass_gev, width, background=background)
+    most = max(misfit.signal, *(abs(value - yields[background]) for value in yields.values()))
+    return SpuriousSignal(most, most / error, yields, misfit.fits)

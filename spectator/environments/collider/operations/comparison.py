@@ -9,21 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from spectator.environments.collider import actions, physics
+from spectator.environments.collider.analysis.likelihood import peak_search
 from spectator.environments.collider.analysis.shapes import fit_background, p_of_z, z_of_p
 from spectator.environments.collider.analysis.significance import (
     ProfileSignificance,
     combined_p,
     counting_limit,
+    limit_of,
     profile_significance,
 )
 from spectator.environments.collider.experiment import ChannelAnalysis, Counts, Laboratory
+from spectator.environments.collider.looks import charge, global_p
 from spectator.environments.collider.operations.inference import (
     COUNTED_SIGMA,
     Array,
-    edges_of,
-    global_p,
+    background_error,
     in_window,
     opened_with_events,
+    peak_at,
     resolution_at,
     upcrossings,
     with_events_at,
@@ -31,9 +34,6 @@ from spectator.environments.collider.operations.inference import (
 from spectator.environments.collider.operations.preparation import events_per_fb, run_yield
 from spectator.environments.collider.physics import energy_gain
 from spectator.environments.collider.task import HardRule, six
-
-LOWEST_PULL: Final = -6.0
-"""Largest deficit, in sigma; a larger one means that the background does not fit."""
 
 MANY_EVENTS: Final = 25
 """Least events under a peak for a Gaussian yield."""
@@ -45,7 +45,7 @@ def set_limit(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     mass = in_window(analysis, given.mass_gev)
     if f"limit:{mass:g}" in analysis.findings:
         raise HardRule("redundant", f"The limit at {mass:g} GeV is set.")
-    limit = _limit(edges_of(lab, given.channel), counts, mass, resolution_at(analysis, mass), analysis)
+    limit = _limit(lab.edges(analysis), counts, mass, analysis)
     result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
@@ -62,21 +62,22 @@ def set_limit(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
 
 
 def _limit(
-    edges: Array, counts: Any, mass: float, sigma: float, analysis: ChannelAnalysis
+    edges: Array, counts: Any, mass: float, analysis: ChannelAnalysis
 ) -> tuple[float, float, float, float, float, float]:
     """Return the observed limit, then those expected at -2 to +2 sigma, in events.
 
-    With many events under the peak the yield is Gaussian and CLs has a closed form (arXiv:1007.1727). With
-    few, the events within two resolutions are counted.
+    With many events under the peak the profile likelihood is used, and a Gaussian yield for what is expected
+    (arXiv:1007.1727). With few, the events within two resolutions are counted.
     """
+    sigma = resolution_at(analysis, mass)
     near = np.abs(0.5 * (edges[1:] + edges[:-1]) - mass) < COUNTED_SIGMA * sigma
     if counts[near].sum() < MANY_EVENTS:
         return _counted(edges, counts, near, analysis.background)
-    found = profile_significance(edges, counts, mass, sigma, background=analysis.background)
-    error = found.signal_error
-    best = max(found.signal, LOWEST_PULL * error)
+    search = peak_search(edges, counts, **peak_at(analysis, mass))
+    asimov = search.problem.with_counts(search.null.expected)
+    error = asimov.error(asimov.fit(start=search.null.beta))
     expected = [error * (z_of_p(0.05 * p_of_z(-number)) + number) for number in (-2, -1, 0, 1, 2)]
-    observed = best + error * z_of_p(0.05 * p_of_z(-best / error))
+    observed = limit_of(search.problem, search.null.expected)
     return observed, expected[0], expected[1], expected[2], expected[3], expected[4]
 
 
@@ -106,7 +107,7 @@ def measure_angular(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
         raise HardRule("missing_prerequisite", "The real data hold no decay angles.")
     if f"angle:{mass:g}" in analysis.findings:
         raise HardRule("redundant", f"The angles at {mass:g} GeV are measured.")
-    edges, sigma = edges_of(lab, given.channel), resolution_at(analysis, mass)
+    edges, sigma = lab.edges(analysis), resolution_at(analysis, mass)
     table = sum(
         (lab.angles(analysis, run) for run in analysis.opened),
         start=np.zeros((len(edges) - 1, len(physics.ANGLE_EDGES) - 1), dtype=np.int64),
@@ -114,7 +115,7 @@ def measure_angular(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     far = np.abs(np.sqrt(edges[1:] * edges[:-1]) - mass) / sigma
     peak, side = far < 1.6, (far > 3.0) & (far < 14.0)
     in_peak, beside = table[peak].sum(axis=0), table[side].sum(axis=0)
-    found = profile_significance(edges, counts, mass, sigma, background=analysis.background)
+    found = _fit(lab, analysis, counts, mass)
     signal = max(0.0, min(0.89 * found.signal, float(in_peak.sum())))
     expected = float(in_peak.sum()) - signal
     shape = (beside + 0.5) / (beside.sum() + 0.5 * len(beside))
@@ -211,12 +212,16 @@ def _channels(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> dict[s
 
 
 def _pull(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> float:
-    counts = lab.spectrum(analysis)
     low, high = analysis.window_gev
-    if not counts.any() or not low <= mass <= high:
+    if not low <= mass <= high:
         return 0.0
-    found = _fit(lab, analysis, counts, mass)
-    return found.signal / found.signal_error if found.signal_error else 0.0
+    try:
+        _, counts, _ = with_events_at(lab, actions.AtMass(channel=analysis.channel, mass_gev=mass))
+    except HardRule:  # no event is near
+        return 0.0
+    found, spurious = _fit(lab, analysis, counts, mass), background_error(lab, analysis, counts, mass).signal
+    error = math.hypot(found.signal_error, spurious)
+    return found.signal / error if error else 0.0
 
 
 def _strength(
@@ -232,8 +237,7 @@ def _strength(
 
 def _fit(lab: Laboratory, analysis: ChannelAnalysis, counts: Counts, mass: float) -> ProfileSignificance:
     """Fit the signal at a mass."""
-    edges, sigma = edges_of(lab, analysis.channel), resolution_at(analysis, mass)
-    return profile_significance(edges, counts, mass, sigma, background=analysis.background)
+    return profile_significance(lab.edges(analysis), counts, **peak_at(analysis, mass))
 
 
 def _compared(first: str, one: tuple[float, float], second: str, two: tuple[float, float]) -> dict[str, Any]:
@@ -264,13 +268,17 @@ def combine_channels(lab: Laboratory, given: actions.CombineChannels) -> dict[st
     p_local = combined_p(list(pulls.values()))
     z_local = max(z_of_p(p_local), 0.0)
     crossings = max(_crossings(lab, lab.selection.channels[name]) for name in names)
+    opened = "+".join(f"{name} {len(lab.selection.channels[name].opened)}" for name in names)
+    look = charge(lab.looks, f"{lab.selection.name} {opened}", 1)
     result = {
         "selection_id": lab.selection.name,
         "channels": names,
         "mass_gev": six(given.mass_gev),
         "z_local": round(z_local, 3),
-        "z_global": round(max(z_of_p(global_p(z_local, crossings, 1)), 0.0), 3),
+        "z_global": round(max(z_of_p(global_p(z_local, crossings, look.trials)), 0.0), 3),
         "z_by_channel": {name: round(pull, 3) for name, pull in pulls.items()},
+        "look": look.number,
+        "trials": look.trials,
     }
     lab.selection.combination = result
     lab.add_fact("channels_combined", **result)

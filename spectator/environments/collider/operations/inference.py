@@ -12,9 +12,15 @@ from numpy.typing import NDArray
 from spectator.environments.collider import actions
 from spectator.environments.collider.analysis.mass_scan import global_significance, scan
 from spectator.environments.collider.analysis.resonance import fit_resonance
-from spectator.environments.collider.analysis.shapes import p_of_z, z_of_p
-from spectator.environments.collider.analysis.significance import profile_significance, spurious_signal
+from spectator.environments.collider.analysis.shapes import z_of_p
+from spectator.environments.collider.analysis.significance import (
+    SpuriousSignal,
+    background_misfit,
+    profile_significance,
+    spurious_signal,
+)
 from spectator.environments.collider.experiment import ChannelAnalysis, Laboratory
+from spectator.environments.collider.looks import global_p
 from spectator.environments.collider.task import HardRule, six
 
 Array = NDArray[np.float64]
@@ -29,18 +35,22 @@ LOCAL_BACKGROUND: Final = "quadratic"
 """Background function for the fit of a peak."""
 
 LEE_TOYS: Final = 100
-SHAPE_P_VALUE: Final = 0.01
-"""p-value below which the background function does not fit."""
-
-
-def edges_of(lab: Laboratory, channel: str) -> Array:
-    """Return the edges of the channel's fit window."""
-    return lab.task.channels[channel].edges_gev
+"""Toy spectra behind the look-elsewhere effect."""
 
 
 def resolution_at(analysis: ChannelAnalysis, mass_gev: float) -> float:
     """Return the Gaussian width searched for at a mass, with the natural width."""
     return mass_gev * math.hypot(analysis.relative_resolution, analysis.natural_width / 2.355)
+
+
+def peak_at(analysis: ChannelAnalysis, mass_gev: float) -> dict[str, Any]:
+    """Return the shape of a searched peak, and the background, as the analysis functions take them."""
+    return {
+        "mass_gev": mass_gev,
+        "resolution_gev": mass_gev * analysis.relative_resolution,
+        "natural_width_gev": mass_gev * analysis.natural_width,
+        "background": analysis.background,
+    }
 
 
 def resolution_of(analysis: ChannelAnalysis) -> Callable[[Array], Array]:
@@ -84,7 +94,7 @@ def with_events_at(lab: Laboratory, given: actions.AtMass) -> tuple[ChannelAnaly
     """
     analysis, counts = opened_with_events(lab, given.channel)
     mass = in_window(analysis, given.mass_gev)
-    edges = edges_of(lab, given.channel)
+    edges = lab.edges(analysis)
     near = np.abs(0.5 * (edges[1:] + edges[:-1]) - mass) < COUNTED_SIGMA * resolution_at(analysis, mass)
     if not counts[near].any():
         raise HardRule("missing_prerequisite", f"No event is near {mass:g} GeV: there is nothing to measure.")
@@ -97,10 +107,14 @@ def scan_bump(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
     if "scan" in analysis.findings:
         raise HardRule("redundant", f"{given.channel} is scanned; its data are the same.")
     found = scan(
-        edges_of(lab, given.channel), counts, resolution_of(analysis),
+        lab.edges(analysis), counts, resolution_of(analysis),
         window_gev=analysis.window_gev, background=analysis.background,
     )  # fmt: skip
     candidates = _peaks(found.masses_gev, found.z, found.signal, analysis)
+    misfit = background_misfit(
+        lab.edges(analysis), counts, found.best_mass_gev, resolution_at(analysis, found.best_mass_gev),
+        background=analysis.background,
+    )  # fmt: skip
     result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
@@ -108,16 +122,16 @@ def scan_bump(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
         "best_mass_gev": six(found.best_mass_gev),
         "best_z": _three(found.best_z),
         "candidates": candidates,
-        "shape_ok": bool(found.background_p_value >= SHAPE_P_VALUE),
+        "shape_ok": misfit.fits,
     }
-    analysis.findings["scan"] = {**result, "shape_p_value": six(found.background_p_value)}
+    analysis.findings["scan"] = {**result, "shape_p_value": six(misfit.p_value)}
     lab.add_fact(
         "mass_scanned",
         **result,
         masses_gev=[six(mass) for mass in found.masses_gev],
         z=[_three(z) for z in found.z],
     )
-    return {**result, "shape_p_value": six(found.background_p_value)}
+    return {**result, "shape_p_value": six(misfit.p_value)}
 
 
 def _three(value: float) -> float:
@@ -146,15 +160,13 @@ def estimate_significance(lab: Laboratory, given: actions.AtMass) -> dict[str, A
     analysis, counts, mass = with_events_at(lab, given)
     if f"z:{mass:g}" in analysis.findings:
         raise HardRule("redundant", f"The significance at {mass:g} GeV is known.")
-    known = known_systematics(analysis, mass)
-    spurious = None if known is None else known["spurious"]
+    background = background_error(lab, analysis, counts, mass)
     found = profile_significance(
-        edges_of(lab, given.channel), counts, mass, resolution_at(analysis, mass),
-        background=analysis.background, spurious_signal=spurious or 0.0,
-    )  # fmt: skip
+        lab.edges(analysis), counts, **peak_at(analysis, mass), spurious_signal=background.signal
+    )
     crossings = upcrossings(lab, analysis, counts)
-    searched = len(lab.selection.seen)
-    p_global = global_p(found.z_local, crossings, searched)
+    assert analysis.look is not None
+    p_global = global_p(found.z_local, crossings, analysis.look.trials)
     result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
@@ -164,11 +176,13 @@ def estimate_significance(lab: Laboratory, given: actions.AtMass) -> dict[str, A
         "z_global": _three(max(z_of_p(p_global), 0.0)),
         "p_global": six(p_global),
         "upcrossings": crossings,
-        "channels_searched": searched,
+        "look": analysis.look.number,
+        "trials": analysis.look.trials,
+        "background_fits": background.fits,
         "window_gev": list(analysis.window_gev),
         "signal": six(found.signal),
         "signal_error": six(found.signal_error),
-        "spurious": spurious,
+        "spurious": six(background.signal),
     }
     analysis.findings[f"z:{mass:g}"] = True
     analysis.findings.setdefault("significances", []).append(result)
@@ -176,17 +190,18 @@ def estimate_significance(lab: Laboratory, given: actions.AtMass) -> dict[str, A
     return result
 
 
-def global_p(z_local: float, upcrossings: float, channels: int) -> float:
-    """Return the global p-value over window and channels (Gross and Vitells, Sidak)."""
-    p = min(1.0, p_of_z(z_local) + upcrossings * math.exp(-0.5 * max(z_local, 0.0) ** 2))
-    return float(-math.expm1(channels * math.log1p(-min(p, 1.0 - 1e-16))))
+def background_error(
+    lab: Laboratory, analysis: ChannelAnalysis, counts: Any, mass_gev: float
+) -> SpuriousSignal:
+    """Return the events at a mass that may be the background's; every significance allows for them."""
+    return spurious_signal(lab.edges(analysis), counts, **peak_at(analysis, mass_gev))
 
 
 def upcrossings(lab: Laboratory, analysis: ChannelAnalysis, counts: Any) -> float:
     """Return the mean upcrossings of 0 sigma in the window, from seeded toys."""
     if "upcrossings" not in analysis.findings:
         found = global_significance(
-            edges_of(lab, analysis.channel), counts, 3.0, resolution_of(analysis),
+            lab.edges(analysis), counts, 3.0, resolution_of(analysis),
             window_gev=analysis.window_gev, background=analysis.background, toys=LEE_TOYS,
         )  # fmt: skip
         analysis.findings["upcrossings"] = _three(found.upcrossings)
@@ -200,18 +215,19 @@ def fit_peak(lab: Laboratory, given: actions.FitResonance) -> dict[str, Any]:
     key = f"fit:{mass:g}:{given.model}:{given.free_width}"
     if key in analysis.findings:
         raise HardRule("redundant", f"That fit at {mass:g} GeV is done; its data are the same.")
-    edges, scale = edges_of(lab, given.channel), lab.scale_of(given.channel)
+    edges, scale = lab.edges(analysis), lab.scale_of(given.channel)
     sigma = resolution_at(analysis, mass)
     reach = 12.0 * sigma
     window = (max(float(edges[0]), mass - reach), min(float(edges[-1]), mass + reach))
     width: dict[str, Any] = {} if given.free_width else {
         "resolution_gev": sigma, "resolution_error_gev": scale.resolution_error * sigma,
     }  # fmt: skip
-    if given.model == "voigt":
+    model = "voigt" if given.model == "gauss" and analysis.natural_width else given.model
+    if model == "voigt":
         width["natural_width_gev"] = max(analysis.natural_width * mass, 0.01 * sigma)
         width["resolution_gev"] = mass * analysis.relative_resolution
     fit = fit_resonance(
-        edges, counts, window, model=given.model, background=LOCAL_BACKGROUND, mass_gev=mass, **width
+        edges, counts, window, model=model, background=LOCAL_BACKGROUND, mass_gev=mass, **width
     )
     error = fit.mass_error_gev if fit.mass_error_gev is not None else sigma
     corrected = fit.mass_gev / scale.scale
@@ -245,21 +261,12 @@ def fit_peak(lab: Laboratory, given: actions.FitResonance) -> dict[str, Any]:
 
 
 def request_systematics(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
-    """Measure how far other background functions move the signal.
-
-    Significances that were estimated near that mass no longer count: they did not allow for it.
-    """
+    """Show how far each other background function moves the signal."""
     analysis, counts, mass = with_events_at(lab, given)
     known = known_systematics(analysis, mass, within=1.0)
     if known:
         raise HardRule("redundant", f"The systematics at {known['mass_gev']:g} GeV are known.")
-    found = spurious_signal(
-        edges_of(lab, given.channel),
-        counts,
-        mass,
-        resolution_at(analysis, mass),
-        background=analysis.background,
-    )
+    found = background_error(lab, analysis, counts, mass)
     nominal = found.by_background[analysis.background]
     by_background = {name: six(signal - nominal) for name, signal in found.by_background.items()}
     result = {
@@ -268,14 +275,10 @@ def request_systematics(lab: Laboratory, given: actions.AtMass) -> dict[str, Any
         "mass_gev": six(mass),
         "spurious": six(found.signal),
         "relative_to_error": _three(found.relative_to_error),
+        "background_fits": found.fits,
         "by_background": by_background,
     }
     analysis.findings.setdefault("systematics", []).append(result)
-    estimates: list[dict[str, Any]] = analysis.findings.get("significances", [])
-    stale = [each for each in estimates if _near(analysis, each["mass_gev"], mass)]
-    analysis.findings["significances"] = [each for each in estimates if each not in stale]
-    for each in stale:
-        analysis.findings.pop(f"z:{each['mass_gev']:g}", None)
     lab.add_fact("systematics_assessed", **result)
     return result
 

@@ -15,12 +15,16 @@ from numpy.typing import NDArray
 from spectator.environments.collider import actions, physics
 from spectator.environments.collider.analysis.shapes import fit_background
 from spectator.environments.collider.experiment import ChannelAnalysis, Laboratory, Selection, generator
+from spectator.environments.collider.looks import charge
 from spectator.environments.collider.nature import isolation_efficiency
 from spectator.environments.collider.physics import energy_gain
 from spectator.environments.collider.task import HardRule, six
 
 SIMULATION_ERROR = 0.03
 """Relative error of the simulated score of a signal."""
+
+_CLOSE = 1e-5
+"""Relative rounding of the edges in the task."""
 
 
 def select_channel(lab: Laboratory, given: actions.SelectChannel) -> dict[str, Any]:
@@ -36,7 +40,10 @@ def select_channel(lab: Laboratory, given: actions.SelectChannel) -> dict[str, A
     selection = _open_selection(lab)
     seen = _seen_runs(lab, given.channel)
     selection.channels[given.channel] = ChannelAnalysis(
-        given.channel, lab.task.window_gev, closed_runs=frozenset(seen)
+        given.channel,
+        lab.task.window_gev,
+        (0, len(offer.edges_gev) - 1),
+        closed_runs=frozenset(seen),
     )
     result = {
         "selection_id": selection.name,
@@ -159,12 +166,14 @@ def build_invariant_mass(lab: Laboratory, given: actions.BuildInvariantMass) -> 
     edges = offer.edges_gev
     if int(((edges[1:] > low) & (edges[:-1] < high)).sum()) < 4:
         raise HardRule("invalid_parameters", "window_gev: at least four bins, about two resolutions.")
+    analysis.fit_bins = _fit_bins(edges, (low, high), given.fit_window_gev)
     analysis.window_gev, analysis.natural_width = (low, high), given.natural_width
+    edges = lab.edges(analysis)
     result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
         "window_gev": [low, high],
-        "fit_window_gev": list(offer.fit_window_gev),
+        "fit_window_gev": [float(edges[0]), float(edges[-1])],
         "edges_gev": edges.tolist(),
         "counts": lab.tuning(analysis).tolist(),
         "sidebands": lab.sidebands(analysis).tolist(),
@@ -174,10 +183,32 @@ def build_invariant_mass(lab: Laboratory, given: actions.BuildInvariantMass) -> 
     return {
         "channel": given.channel,
         "window_gev": [low, high],
+        "fit_window_gev": result["fit_window_gev"],
         "tuning_events": int(sum(result["counts"])),
         "sideband_events": int(sum(result["sidebands"])),
         "tuning_sample": coarse(edges, lab.tuning(analysis)),
     }
+
+
+def _fit_bins(
+    edges: NDArray[np.float64], window: tuple[float, float], asked: list[float] | None
+) -> tuple[int, int]:
+    """Return the bins that touch the fit window; by default all.
+
+    Raises:
+        HardRule: The fit window does not hold the search window, or is outside the data.
+    """
+    if asked is None:
+        return 0, len(edges) - 1
+    low, high = asked
+    if not (edges[0] - _CLOSE * low <= low <= window[0] and window[1] <= high <= edges[-1] + _CLOSE * high):
+        raise HardRule(
+            "invalid_parameters",
+            f"fit_window_gev: from at least {edges[0]:g} to at most {edges[-1]:g} GeV, around the window of "
+            f"{window[0]:g} to {window[1]:g} GeV; not [{low:g}, {high:g}].",
+        )
+    touched = np.flatnonzero((edges[1:] > low) & (edges[:-1] < high))
+    return int(touched[0]), int(touched[-1]) + 1
 
 
 def coarse(edges: Any, counts: Any, most: int = 40) -> list[list[float]]:
@@ -191,23 +222,21 @@ def subtract_background(lab: Laboratory, given: actions.SubtractBackground) -> d
     """Choose a background function and fit it to the tuning sample and the sidebands."""
     analysis, offer = _tunable(lab, given.channel), lab.task.channels[given.channel]
     _recorded(lab, given.channel)
-    key = (given.function, analysis.cut, analysis.window_gev, len(lab.runs))
+    key = (given.function, analysis.cut, analysis.window_gev, analysis.fit_bins, len(lab.runs))
     if analysis.findings.get("background") == key:
         raise HardRule("redundant", "It is fitted already.")
-    edges, counts = offer.edges_gev, lab.tuning(analysis)
+    edges, counts = lab.edges(analysis), lab.tuning(analysis)
     if counts.sum() < actions.TUNING_EVENTS:
         raise HardRule(
             "missing_prerequisite", "Fewer than ten tuning events: record more, or loosen the cut."
         )
-    blinded, outside = offer.blinded, lab.sidebands(analysis)
-    fit = fit_background(edges, counts, window_gev=offer.fit_window_gev, background=given.function)
+    blinded, outside = offer.blinded[slice(*analysis.fit_bins)], lab.sidebands(analysis)
+    fit = fit_background(edges, counts, background=given.function)
     side = None
     if outside.sum() >= 10 and (~blinded).sum() >= 8:
         inside = np.flatnonzero(blinded)
         stretch = (float(edges[inside[0]]), float(edges[inside[-1] + 1]))
-        side = fit_background(
-            edges, outside, window_gev=offer.fit_window_gev, background=given.function, exclude_gev=(stretch,)
-        )
+        side = fit_background(edges, outside, background=given.function, exclude_gev=(stretch,))
     analysis.background = given.function
     analysis.findings["background"] = key
     result = {
@@ -243,7 +272,7 @@ def freeze_selection(lab: Laboratory, given: actions.NoArguments) -> dict[str, A
                 "channel": name,
                 "cuts": {"score": analysis.cut / physics.SCORE_BINS},
                 "window_gev": list(analysis.window_gev),
-                "fit_window_gev": list(lab.task.channels[name].fit_window_gev),
+                "fit_window_gev": [float(edge) for edge in lab.edges(analysis)[[0, -1]]],
                 "relative_resolution": analysis.relative_resolution,
                 "natural_width": analysis.natural_width,
                 "background": analysis.background,
@@ -259,10 +288,10 @@ def _settled(lab: Laboratory, analysis: ChannelAnalysis) -> str:
     """Return the background function; if none was chosen, one that fits."""
     if analysis.background != "auto":
         return analysis.background
-    offer, counts = lab.task.channels[analysis.channel], lab.tuning(analysis)
+    counts = lab.tuning(analysis)
     if counts.sum() < 10:
         return "power_law"
-    return fit_background(offer.edges_gev, counts, window_gev=offer.fit_window_gev).background
+    return fit_background(lab.edges(analysis), counts).background
 
 
 def unblind(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
@@ -275,15 +304,19 @@ def unblind(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
         raise HardRule("missing_prerequisite", f"No run that {given.channel} may still open: record more.")
     if runs == analysis.opened:
         raise HardRule("redundant", f"{given.channel} is open in {len(runs)} runs already.")
-    analysis.opened = runs
+    sharing = [each for each in lab.selection.channels.values() if lab.usable(each)]
+    look = charge(lab.looks, f"{lab.selection.name} run-{runs[-1]}", len(sharing))
+    analysis.opened, analysis.look = runs, look
     analysis.findings = {}
     lab.selection.combination = None
-    edges, counts = lab.task.channels[given.channel].edges_gev, lab.spectrum(analysis)
+    edges, counts = lab.edges(analysis), lab.spectrum(analysis)
     result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
         "datasets": [f"run-{run}" for run in runs],
         "luminosity_fb": six(sum(lab.runs[run - 1].luminosity_fb for run in runs)),
+        "look": look.number,
+        "trials": look.trials,
     }
     lab.add_fact(
         "unblinded",

@@ -35,7 +35,7 @@ export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
     const deepest = Math.max(5.4, ...scans.map(([, scan]) => scan.best_z)) + 0.4;
     const x = charts.linear([Math.min(...masses), Math.max(...masses)], [LEFT, RIGHT]);
     const y = charts.linear([log10P(0), log10P(deepest)], [TOP, BASE]);
-    const needed = significance ? [3, 5].map((z) => [z, localFor(z, significance.upcrossings, significance.channels_searched)]) : [];
+    const needed = significance ? [3, 5].map((z) => [z, localFor(z, significance.upcrossings, significance.trials)]) : [];
     const sigmas = apart(Array.from({ length: Math.floor(deepest) }, (_, index) => Math.floor(deepest) - index), (z) => y(log10P(z)));
     replace(drawing, svg("path", { class: "spectrum__axis", d: `M${LEFT} ${TOP}V${BASE}H${RIGHT}` }),
       svg("g", { class: "chart__grid", "aria-hidden": "true" }, ...sigmas.flatMap((z) => [svg("path", { d: `M${LEFT} ${charts.round(y(log10P(z)))}H${RIGHT}` }), svg("text", { x: RIGHT + 6, y: charts.round(y(log10P(z))) + 4 }, `${z} σ`)])),
@@ -66,7 +66,7 @@ export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
   function said(scans, significance, needed) {
     const best = scans.map(([name, scan]) => h("span", {}, `${channelMark(name)}: `, h("b", {}, `${figure(scan.best_z, 2)} σ`), ` local at ${figure(scan.best_mass_gev, 5)} GeV${scan.shape_ok ? "" : ", but the background fit is poor there"}. `));
     if (!significance) return [...best, h("span", { class: "quiet" }, "The look-elsewhere effect has not been estimated yet.")];
-    return [...best, h("span", { class: "quiet" }, `Look-elsewhere effect: ${figure(significance.upcrossings, 2)} upcrossings expected${significance.channels_searched > 1 ? ` in each of ${significance.channels_searched} channels` : ""}, so 5 σ global needs ${figure(needed[1][1], 2)} σ local.`)];
+    return [...best, h("span", { class: "quiet" }, `Look-elsewhere effect: ${figure(significance.upcrossings, 2)} upcrossings expected. Look ${significance.look} at data counts a p-value ${significance.trials} times${significance.background_fits ? "" : ", and no background describes the data"}, so 5 σ global needs ${figure(needed[1][1], 2)} σ local.`)];
   }
 
   return {

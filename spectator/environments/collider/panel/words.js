@@ -37,14 +37,14 @@ export function log10P(z) {
 
 /**
  * The local significance that is `zGlobal` after the look-elsewhere effect (Gross and Vitells: the local p-value plus the expected upcrossings).
- * @param {number} zGlobal @param {number} upcrossings mean number of upcrossings of 0 sigma in the window @param {number} [channels] that were searched
+ * @param {number} zGlobal @param {number} upcrossings mean number of upcrossings of 0 sigma in the window @param {number} [trials] how many times a p-value counts in the account of looks
  */
-export function localFor(zGlobal, upcrossings, channels = 1) {
+export function localFor(zGlobal, upcrossings, trials = 1) {
   const wanted = log10P(zGlobal);
   let [low, high] = [zGlobal, zGlobal + 10];
   for (let step = 0; step < 60; step += 1) {
     const z = (low + high) / 2;
-    const global = Math.log10(Math.min(1, channels * (10 ** log10P(z) + upcrossings * Math.exp((-z * z) / 2))));
+    const global = Math.log10(Math.min(1, trials * (10 ** log10P(z) + upcrossings * Math.exp((-z * z) / 2))));
     if (global > wanted) low = z;
     else high = z;
   }

@@ -35,7 +35,9 @@ def frozen(name: str = "sel-1", **changed: Any) -> Fact:
     }
 
 
-def unblinded(name: str = "sel-1", runs: Sequence[str] = ("run-1",), seed: int = 3, toy: Toy = TOY) -> Fact:
+def unblinded(
+    name: str = "sel-1", runs: Sequence[str] = ("run-1",), seed: int = 3, toy: Toy = TOY, look: int = 1
+) -> Fact:
     return "collider.unblinded", {
         "selection_id": name,
         "channel": "diphoton",
@@ -44,6 +46,8 @@ def unblinded(name: str = "sel-1", runs: Sequence[str] = ("run-1",), seed: int =
         "edges_gev": toy.edges.tolist(),
         "counts": toy.draw(seed).astype(int).tolist(),
         "window_gev": [110.0, 150.0],
+        "look": look,
+        "trials": 2**look,
     }
 
 

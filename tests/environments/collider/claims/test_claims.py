@@ -49,7 +49,8 @@ def test_an_honest_claim_holds_in_every_check() -> None:
     assert report.ok, report
     names = [check.name for check in report.checks]
     assert names == [
-        "chain", "replay", "order", "fresh data", "contents", "significance", "mass", "mass error", "pyhf",
+        "chain", "replay", "order", "fresh data", "looks", "contents", "significance", "mass", "mass error",
+        "pyhf",
     ]  # fmt: skip
 
 
@@ -93,8 +94,10 @@ def test_a_claim_that_breaks_a_rule_is_told(case: str) -> None:
 
 
 def test_fresh_runs_under_a_second_selection_are_fine() -> None:
-    facts = (frozen("sel-0"), unblinded("sel-0", ["run-0"]), frozen(), unblinded(runs=["run-1"]), claimed())
-    assert checked(file_of(*facts)).ok
+    earlier = (frozen("sel-0"), unblinded("sel-0", ["run-0"]), frozen())
+    assert checked(file_of(*earlier, unblinded(runs=["run-1"], look=2), claimed())).ok
+    free = checked(file_of(*earlier, unblinded(runs=["run-1"], look=1), claimed()))
+    assert failed(free) == ["looks"]
 
 
 def rechained(claim: ClaimFile, change: Callable[[list[str]], object]) -> ClaimFile:
@@ -231,7 +234,7 @@ def test_the_command_exports_and_checks(tmp_path: Path) -> None:
     assert exported.exit_code == 0, exported.output
     checked = command("check", str(file))
     assert checked.exit_code == 0, checked.output
-    assert checked.stdout.count("ok  ") == 9
+    assert checked.stdout.count("ok  ") == 10
     claim = read_claim(file.read_text())
     assert claim.claim.kind == "discovery"
     assert command("check", str(file), "--digest", claim.digest).exit_code == 0

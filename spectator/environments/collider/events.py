@@ -211,7 +211,8 @@ class ResonanceFitted(CampaignFact):
     selection_id: str
     channel: str
     mass_gev: float = Field(description="As measured, without correction of the scale")
-    mass_error_gev: float = Field(description="Statistical")
+    mass_error_gev: float = Field(description="Statistical and of the model together")
+    model_error_gev: float = Field(description="The part of the model; 0 where the fit describes the data")
     corrected_mass_gev: float = Field(description="Divided by the calibrated scale, if any")
     corrected_error_gev: float = Field(description="Including the error of the scale")
     width_gev: float

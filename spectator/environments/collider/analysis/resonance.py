@@ -135,8 +135,10 @@ class ResonanceFit:
     """A resonance in a window.
 
     Args:
-        mass_error_gev: Standard error; if the description is poor it is scaled by sqrt(chi2 / ndf), as the
-            Particle Data Group does, and 2e-4 of the mass are added in quadrature.
+        mass_error_gev: Standard error, statistical and of the model together.
+        mass_model_error_gev: The part of the model, 0 for a good description. For a poor one the statistical
+            error is scaled by sqrt(chi2 / ndf), as the Particle Data Group does, and 2e-4 of the mass are
+            added in quadrature.
         width_gev: Gaussian width sigma: the resolution, without the natural width of ``voigt``.
         signal: Events of the peak, including those outside the window.
         z_local: Significance at this mass: sqrt(q0), 0 without an excess.
@@ -175,6 +177,7 @@ class ResonanceFit:
     expected: tuple[float, ...]
     expected_background: tuple[float, ...]
     bins: tuple[int, int]
+    mass_model_error_gev: float
 
     @property
     def at_edge(self) -> bool:
@@ -302,12 +305,15 @@ def _report(task: FitTask, best: Trial, chosen: slice, main: int) -> ResonanceFi
     share = theta[main] * problem.shares(theta, main)
     widest = min(AS_WIDE * task.sigmas[1], WIDEST * mass)
     z_local = _z_local(task, best, main)
-    mass_error = _mass_error(task, best, float(errors[problem.peaks + main]), sigma, z_local) * poor
+    statistical = _mass_error(task, best, float(errors[problem.peaks + main]), sigma, z_local)
+    model = 0.0
     if best.p_value < POOR:
-        mass_error = math.hypot(mass_error, SHAPE_ERROR * mass)
+        model = math.hypot(statistical * math.sqrt(poor * poor - 1.0), SHAPE_ERROR * mass)
+    mass_error = math.hypot(statistical, model)
     return ResonanceFit(
         mass_gev=mass,
         mass_error_gev=min(mass_error, float(task.edges[-1] - task.edges[0])),
+        mass_model_error_gev=model,
         width_gev=sigma,
         signal=float(theta[main]),
         z_local=z_local,

@@ -236,6 +236,7 @@ def fit_peak(lab: Laboratory, given: actions.FitResonance) -> dict[str, Any]:
         "channel": given.channel,
         "mass_gev": six(fit.mass_gev),
         "mass_error_gev": six(error),
+        "model_error_gev": six(fit.mass_model_error_gev),
         "corrected_mass_gev": six(corrected),
         "corrected_error_gev": six(math.hypot(error, scale.scale_error * corrected)),
         "width_gev": six(fit.width_gev),

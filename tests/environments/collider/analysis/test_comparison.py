@@ -5,7 +5,8 @@ import pytest
 
 from spectator.environments.collider.analysis.checks import InvalidAnalysis
 from spectator.environments.collider.analysis.counting import expected_significance, template_fit
-from spectator.environments.collider.analysis.significance import spurious_signal
+from spectator.environments.collider.analysis.shapes import gauss_bins
+from spectator.environments.collider.analysis.significance import background_misfit, spurious_signal
 
 
 def test_a_wrong_background_makes_up_a_signal_and_it_is_reported() -> None:
@@ -17,6 +18,30 @@ def test_a_wrong_background_makes_up_a_signal_and_it_is_reported() -> None:
     flat = spurious_signal(edges, np.full(61 - 1, 500.0), 130.0, 1.5)
     assert set(flat.by_background) == {"exponential", "power_law", "quadratic", "cubic"}
     assert flat.relative_to_error < 0.2
+
+
+@pytest.mark.parametrize(
+    ("bend", "peaks", "fits"),
+    [
+        (0.0, (130.0,), True),
+        (0.0, (130.0, 115.0, 146.0), True),  # further peaks are no flaw of the background
+        (0.4, (130.0,), False),
+        (0.4, (), False),
+    ],
+    ids=["peak", "three peaks", "peak on a turn-on", "turn-on"],
+)
+def test_a_background_that_does_not_fit_takes_what_it_makes_up(
+    bend: float, peaks: tuple[float, ...], fits: bool
+) -> None:
+    edges = np.linspace(100, 160, 121)
+    centres = 0.5 * (edges[1:] + edges[:-1])
+    expected = 4000 * (centres / 100) ** -4 * (1.0 - bend * np.exp(-((centres - 100) / 8.0)))
+    expected += 600 * sum(gauss_bins(edges, mass, 1.0) for mass in peaks)
+    counts = np.random.default_rng(4).poisson(expected)
+    misfit = background_misfit(edges, counts, 130.0, 1.0, background="power_law")
+    systematics = spurious_signal(edges, counts, 130.0, 1.0, background="power_law")
+    assert misfit.fits is systematics.fits is fits
+    assert (misfit.signal > 0.0) is not fits and systematics.signal >= misfit.signal
 
 
 def test_templates_reach_the_counting_formula_in_one_bin() -> None:

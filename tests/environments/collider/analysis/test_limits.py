@@ -6,6 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
+from spectator.environments.collider.analysis.shapes import FWHM_OF_SIGMA, voigt_bins
 from spectator.environments.collider.analysis.significance import counting_limit, upper_limit
 from tests.environments.collider.analysis.toys import Toy
 
@@ -18,6 +19,23 @@ def test_limits_cover(true_z: float) -> None:
         upper_limit(toy.edges, toy.draw(seed), 125.0, 1.6, background="exponential") for seed in range(80)
     ]
     assert (np.array(limits) >= toy.signal).mean() >= 0.93
+
+
+def test_limits_on_a_wide_resonance_cover_where_its_width_is_known() -> None:
+    """A Gauss curve of the same width misses the tails of a Voigt curve, and its limits cover too seldom."""
+    toy = Toy(z=0.0, bins=60, low=95.0, high=155.0)
+    width, shape = 4.0, voigt_bins(toy.edges, 125.0, 1.6, 4.0)
+    signal = 3.0 / np.sqrt(np.sum(shape * shape / toy.background))
+    covered = {0.0: 0, width: 0}
+    for seed in range(40):
+        counts = np.random.default_rng(seed).poisson(toy.background + signal * shape)
+        for natural in covered:
+            sigma = 1.6 if natural else math.hypot(1.6, width / FWHM_OF_SIGMA)
+            limit = upper_limit(
+                toy.edges, counts, 125.0, sigma, background="exponential", natural_width_gev=natural
+            )
+            covered[natural] += limit >= signal
+    assert covered[width] >= 37 and covered[0.0] < 34
 
 
 def test_without_a_signal_the_median_limit_is_that_of_the_background() -> None:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from spectator.environments.collider.analysis.checks import Floats
+from spectator.environments.collider.analysis.open_data import dimuon_spectrum
 from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonance, fit_resonances
 from spectator.environments.collider.analysis.shapes import design, gauss_bins, log_likelihood_gap, voigt_bins
 from tests.environments.collider.analysis.toys import Toy
@@ -188,3 +189,11 @@ def test_a_fit_is_the_same_each_time_and_with_lists_for_arrays() -> None:
     assert len(first.expected) == first.bins[1] - first.bins[0] == 50
     gap = np.array(first.expected) - np.array(first.expected_background)
     assert gap.sum() == pytest.approx(first.signal, rel=1e-6)
+
+
+def test_the_errors_of_statistics_and_model_are_given_apart() -> None:
+    toy = Toy(z=60.0)
+    good = fit_resonance(toy.edges, toy.draw(1), model="gauss")
+    assert good.mass_model_error_gev == 0.0 < good.mass_error_gev
+    poor = fit_resonance(*dimuon_spectrum(), (2.8, 3.4))  # with a million events no shape describes J/psi
+    assert poor.p_value < 0.01 and 0.0 < poor.mass_model_error_gev < poor.mass_error_gev

@@ -22,7 +22,6 @@ from spectator import __version__
 from spectator.environments.collider.analysis.mass_scan import global_significance, scan
 from spectator.environments.collider.analysis.resonance import fit_resonance
 from spectator.environments.collider.analysis.shapes import (
-    FWHM_OF_SIGMA,
     ORDERS,
     fit_background,
     voigt_bins,
@@ -35,6 +34,7 @@ from spectator.environments.collider.analysis.significance import (
     upper_limit,
 )
 from spectator.environments.collider.looks import global_p
+from spectator.environments.collider.operations.inference import peak_at, resolution_at
 from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest, JournalDamaged, field_errors
 from spectator.events import Event, EventData, decode
 from spectator.journal.contract import Chain, Journal
@@ -166,24 +166,6 @@ class Measured(EventData):
     signal_limit: float | None = Field(default=None, description="CLs limit in events at the limit's mass")
 
 
-def sigma_at(frozen: FrozenChannel, mass_gev: float) -> float:
-    """Return the Gaussian width that a selection searches for, in GeV.
-
-    Resolution and natural width are added in quadrature.
-    """
-    return mass_gev * math.hypot(frozen.relative_resolution, frozen.natural_width / FWHM_OF_SIGMA)
-
-
-def peak_at(frozen: FrozenChannel, mass_gev: float) -> dict[str, Any]:
-    """Return the shape of a searched peak, and the background, as the analysis functions take them."""
-    return {
-        "mass_gev": mass_gev,
-        "resolution_gev": mass_gev * frozen.relative_resolution,
-        "natural_width_gev": mass_gev * frozen.natural_width,
-        "background": frozen.background,
-    }
-
-
 def recompute(
     channels: Sequence[FrozenChannel],
     spectra: Mapping[str, Unblinded],
@@ -216,7 +198,7 @@ def recompute(
 
 def _measure(frozen: FrozenChannel, opened: Unblinded, mass_gev: float) -> MeasuredChannel:
     edges, counts = np.array(opened.edges_gev), np.array(opened.counts, dtype=np.float64)
-    sigma = sigma_at(frozen, mass_gev)
+    sigma = resolution_at(frozen, mass_gev)
     reach = REACH_SIGMA * sigma + SCALE_ERROR * mass_gev
     near = np.linspace(max(mass_gev - reach, edges[0]), min(mass_gev + reach, edges[-1]), 41)
     top = scan(edges, counts, sigma, masses_gev=near, background=frozen.background).best_mass_gev
@@ -226,7 +208,7 @@ def _measure(frozen: FrozenChannel, opened: Unblinded, mass_gev: float) -> Measu
         edges,
         counts,
         peak.z_local,
-        lambda masses: sigma_at(frozen, 1.0) * masses,
+        lambda masses: resolution_at(frozen, 1.0) * masses,
         window_gev=frozen.window_gev,
         background=frozen.background,
         toys=TOYS,
@@ -238,7 +220,7 @@ def _measure(frozen: FrozenChannel, opened: Unblinded, mass_gev: float) -> Measu
     return MeasuredChannel(
         channel=frozen.channel,
         mass_gev=top,
-        sigma_gev=sigma_at(frozen, top),
+        sigma_gev=resolution_at(frozen, top),
         z_local=peak.z_local,
         signal=peak.signal,
         signal_error=peak.signal_error,
@@ -419,7 +401,7 @@ def _fit_errors(events: Sequence[Event], selection: SelectionFrozen, claim: Clai
     for frozen in selection.channels:
         if claim.mass_gev is None or frozen.channel != claim.channels[0]:
             continue
-        reach = REACH_SIGMA * sigma_at(frozen, claim.mass_gev) + SCALE_ERROR * claim.mass_gev
+        reach = REACH_SIGMA * resolution_at(frozen, claim.mass_gev) + SCALE_ERROR * claim.mass_gev
         for event in events:
             if event.type != FITTED or event.data.get("channel") != frozen.channel:
                 continue

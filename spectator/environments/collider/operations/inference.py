@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from spectator.environments.collider import actions
 from spectator.environments.collider.analysis.mass_scan import global_significance, scan
 from spectator.environments.collider.analysis.resonance import fit_resonance
-from spectator.environments.collider.analysis.shapes import z_of_p
+from spectator.environments.collider.analysis.shapes import FWHM_OF_SIGMA, z_of_p
 from spectator.environments.collider.analysis.significance import (
     SpuriousSignal,
     background_misfit,
@@ -38,12 +38,25 @@ LEE_TOYS: Final = 100
 """Toy spectra behind the look-elsewhere effect."""
 
 
-def resolution_at(analysis: ChannelAnalysis, mass_gev: float) -> float:
+class Searched(Protocol):
+    """The peak that a channel searches for, by its widths over its mass, and the background."""
+
+    @property
+    def relative_resolution(self) -> float: ...  # noqa: D102
+
+    @property
+    def natural_width(self) -> float: ...  # noqa: D102
+
+    @property
+    def background(self) -> str: ...  # noqa: D102
+
+
+def resolution_at(analysis: Searched, mass_gev: float) -> float:
     """Return the Gaussian width searched for at a mass, with the natural width."""
-    return mass_gev * math.hypot(analysis.relative_resolution, analysis.natural_width / 2.355)
+    return mass_gev * math.hypot(analysis.relative_resolution, analysis.natural_width / FWHM_OF_SIGMA)
 
 
-def peak_at(analysis: ChannelAnalysis, mass_gev: float) -> dict[str, Any]:
+def peak_at(analysis: Searched, mass_gev: float) -> dict[str, Any]:
     """Return the shape of a searched peak, and the background, as the analysis functions take them."""
     return {
         "mass_gev": mass_gev,
@@ -55,7 +68,7 @@ def peak_at(analysis: ChannelAnalysis, mass_gev: float) -> dict[str, Any]:
 
 def resolution_of(analysis: ChannelAnalysis) -> Callable[[Array], Array]:
     """Return the same width as a function of masses."""
-    share = math.hypot(analysis.relative_resolution, analysis.natural_width / 2.355)
+    share = resolution_at(analysis, 1.0)
     return lambda masses: share * masses
 
 

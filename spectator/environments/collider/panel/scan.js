@@ -66,7 +66,7 @@ export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
   function said(scans, significance, needed) {
     const best = scans.map(([name, scan]) => h("span", {}, `${channelMark(name)}: `, h("b", {}, `${figure(scan.best_z, 2)} σ`), ` local at ${figure(scan.best_mass_gev, 5)} GeV${scan.shape_ok ? "" : ", but the background fit is poor there"}. `));
     if (!significance) return [...best, h("span", { class: "quiet" }, "The look-elsewhere effect has not been estimated yet.")];
-    return [...best, h("span", { class: "quiet" }, `Look-elsewhere effect: ${figure(significance.upcrossings, 2)} upcrossings expected. Look ${significance.look} at data counts a p-value ${significance.trials} times${significance.background_fits ? "" : ", and no background describes the data"}, so 5 σ global needs ${figure(needed[1][1], 2)} σ local.`)];
+    return [...best, h("span", { class: "quiet" }, `Look-elsewhere effect: ${figure(significance.upcrossings, 2)} upcrossings expected${significance.trials ? `. Look ${significance.look} at data counts a p-value ${significance.trials} times` : ""}${significance.background_fits === false ? ", and no background describes the data" : ""}, so 5 σ global needs ${figure(needed[1][1], 2)} σ local.`)];
   }
 
   return {

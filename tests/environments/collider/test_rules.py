@@ -215,7 +215,7 @@ def test_a_trigger_turn_on_that_no_background_describes_is_no_evidence() -> None
     for fitted, fits in ({}, False), ({"fit_window_gev": [103.0, offer["fit_window_gev"][1]]}, True):
         if fits:
             carry_out(environment, run)
-        calls = [
+        calls: list[Call] = [
             ("select_channel", {"channel": "bb"}),
             ("build_invariant_mass", {"channel": "bb", **fitted}),
             ("subtract_background", {"channel": "bb", "function": "dijet"}),
@@ -262,7 +262,7 @@ def test_every_look_is_charged_in_one_account() -> None:
     }  # fmt: skip
     run = [("allocate_luminosity", {"luminosity_fb": 5.0}), ("collect_collisions", {})]
     both = [("select_channel", {"channel": name}) for name in (one, two)]
-    freeze = ("freeze_selection", {})
+    freeze: Call = ("freeze_selection", {})
 
     def trials_of(*calls: Call) -> list[int]:
         answer = carry_out(environment, [*calls])

@@ -232,8 +232,9 @@ class ColliderEnvironment:
         self._schemas = schemas(task.public)
         self._lab.add_fact(
             "campaign_opened",
-            **{name: task.public[name] for name in (
+            **{name: task.public.get(name) for name in (
                 "campaign", "difficulty", "search_window_gev", "channels", "beams", "candles", "real_data",
+                "published_z",
             )},
         )  # fmt: skip
         return self._observe([])
@@ -343,7 +344,7 @@ class ColliderEnvironment:
             "terminal_reward": verdict.get("score"),
             **{
                 name: verdict.get(name)
-                for name in ("discovered", "correct_mass", "correct_channel", "correct_spin")
+                for name in ("correct", "discovered", "correct_mass", "correct_channel", "correct_spin")
             },
         }
 

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from spectator.environments.collider import physicists
 from spectator.environments.collider.physicists import Candidate, Plan, PlannedPhysicist, Step
+from spectator.environments.collider.reward import MEASURED_Z
 from spectator.environments.collider.task import BANDWIDTH_HZ
 
 FUNCTIONS: Final = ("dijet", "cubic", "quartic")
@@ -230,8 +231,8 @@ class ReferencePhysicist(PlannedPhysicist):
             self._refuted.append(first)
 
     def _conclude(self, names: Sequence[str]) -> Plan:
-        live = self._live()
-        if not live or live[0].z_local < 3.3:
+        live, published = self._live(), "published_z" in self.task
+        if not live or live[0].z_local < (HINT if published else 3.3):
             yield from self._nothing(names)
             return
         best = live[0]
@@ -239,7 +240,7 @@ class ReferencePhysicist(PlannedPhysicist):
             yield "request_systematics", _at(best), "Could another background fake it?"
         yield "estimate_significance", _at(best), "How significant, wherever one looks?"
         found = dict(self.finding(best.channel, "significance"))
-        if not found or found["z_global"] < 3.0:
+        if not found or (found["z_local"] < MEASURED_Z if published else found["z_global"] < 3.0):
             yield from self._nothing(names)
             return
         yield from self._measure(best, found)
@@ -286,6 +287,8 @@ class ReferencePhysicist(PlannedPhysicist):
                 if each.z_local >= FURTHER and not _near(asdict(each), best)
             ][:3],
         }
+        if "published_z" in self.task:
+            return "submit_discovery_claim", claim, "It was published, and here it is."
         return "submit_discovery_claim", claim, f"{found['z_global']:g} sigma global, and two runs agree."
 
     def _nothing(self, names: Sequence[str]) -> Plan:

@@ -38,6 +38,9 @@ from spectator.environments.collider.task import HardRule, six
 MANY_EVENTS: Final = 25
 """Least events under a peak for a Gaussian yield."""
 
+CURVE_MASSES: Final = 13
+"""Masses at which the limits of a window are drawn, evenly in their logarithm."""
+
 
 def set_limit(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     """Set an upper limit at a mass."""
@@ -57,8 +60,26 @@ def set_limit(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     }
     analysis.findings[f"limit:{mass:g}"] = True
     analysis.findings.setdefault("limits", []).append(result)
-    lab.add_fact("limit_set", **result)
+    lab.add_fact("limit_set", **result, curve=_limit_curve(lab, analysis, counts))
     return result
+
+
+def _limit_curve(lab: Laboratory, analysis: ChannelAnalysis, counts: Any) -> dict[str, Any]:
+    """Return the limits over the searched window, in fb."""
+    if "limit_curve" not in analysis.findings:
+        edges, masses = edges_of(lab, analysis.channel), np.geomspace(*analysis.window_gev, CURVE_MASSES)
+        rows = []
+        for mass in masses:
+            events = np.array(_limit(edges, counts, mass, resolution_at(analysis, mass), analysis))
+            rows.append([six(limit) for limit in events / max(events_per_fb(lab, analysis, mass), 1e-12)])
+        analysis.findings["limit_curve"] = {
+            "masses_gev": [six(mass) for mass in masses],
+            "observed_fb": [row[0] for row in rows],
+            "expected_fb": [row[3] for row in rows],
+            "band_fb": [[row[1], row[2], row[4], row[5]] for row in rows],
+        }
+    curve: dict[str, Any] = analysis.findings["limit_curve"]
+    return curve
 
 
 def _limit(

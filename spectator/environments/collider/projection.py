@@ -125,8 +125,9 @@ def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     world = state.get("world", {})
     left = {resource: data.pop(resource) for resource in _RESOURCES}
     patch: Patch = {"resources": left, **_part(name, data, world)}
-    if "look" in data:
-        look = {key: data.get(key) for key in ("channel", "selection_id", "trials")}
+    if name in ("unblinded", "channels_combined") and "look" in data:
+        opened = data["datasets"][-1] if name == "unblinded" else "channels combined"
+        look = {"opened": f"{data['selection_id']}, {opened}", "trials": data["trials"]}
         patch["looks"] = {str(data["look"]): look}
     if name == "campaign_opened":
         patch["totals"] = dict(left)

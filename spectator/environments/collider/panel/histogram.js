@@ -63,13 +63,13 @@ export const residuals = (bins, expected) => bins.map(({ hidden, count, share },
 export const pull = (seen, mean) => Math.sign(seen - mean) * Math.sqrt(Math.max(0, 2 * (mean - seen + (seen > 0 ? seen * Math.log(seen / mean) : 0))));
 
 /**
- * The vertical scale of a spectrum: logarithmic where it falls by more than a factor of 25.
+ * The vertical scale of a spectrum: logarithmic where it falls by more than a factor of 40.
  * @param {number[]} values @param {number} base @param {number} top pixels
  */
 export function verticalScale(values, base, top) {
   const positive = values.filter((value) => value > 0);
   const [most, least] = [Math.max(1, ...positive), positive.length ? Math.min(...positive) : 0];
-  if (positive.length && most / Math.max(least, 0.8) > 25) {
+  if (positive.length && most / Math.max(least, 0.8) > 40) {
     const [low, high] = [Math.floor(Math.log10(Math.max(least, 0.8)) - 0.2), Math.log10(most * 1.6)];
     const ticks = Array.from({ length: Math.floor(high) - low + 1 }, (_, index) => 10 ** (low + index)).filter((tick) => tick >= 0.5);
     return { logarithmic: true, ticks, y: (/** @type {number} */ value) => base - ((Math.log10(Math.max(value, 10 ** low)) - low) / (high - low)) * (base - top) };

@@ -62,7 +62,7 @@ export function bestGlobal(world) {
 export function mainFigure(world) {
   const { claim, task, verdict } = world;
   const best = bestGlobal(world);
-  if (claim?.kind === "null" && claim.rate_limit_fb !== undefined) return { value: figure(claim.rate_limit_fb, 2), unit: "fb", words: "strongest limit, 95 % CL; no signal claimed", good: verdict?.correct === true };
+  if (claim?.kind === "null" && claim.rate_limit_fb !== undefined) return { value: figure(claim.rate_limit_fb, 2), unit: "fb", words: "strongest limit, 95 % CL", good: verdict?.correct === true };
   if (task?.published_z && best !== undefined) {
     const local = Math.max(...Object.values(world.channels).map((/** @type {any} */ one) => one.significance?.z_local ?? 0));
     return { value: local.toFixed(1), unit: "σ local", words: `published: ${figure(task.published_z)} σ`, good: verdict?.correct === true };

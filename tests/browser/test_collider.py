@@ -75,7 +75,7 @@ def test_a_right_null_looks_like_a_success_and_its_reason_is_in_sight(
         return
     at(page, quiet_app, episode, seqs["collider.trigger_set"])
     expect(page.locator(".call")).to_contain_text("GeV")
-    reason, call = (page.locator(name).first.bounding_box() for name in (".mind__thought", ".call"))
+    reason, call = (page.locator(name).first.bounding_box() for name in (".mind__thought:visible", ".call"))
     assert reason and call and reason["y"] + reason["height"] <= call["y"]
 
 

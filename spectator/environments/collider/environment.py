@@ -206,8 +206,8 @@ class ColliderEnvironment:
     Version History: 1.0 first; 1.1 psi(2S) among the real dimuons, on a fifth of their seeds;
         1.2 nothing before unblinding depends on events in the search window;
         1.3 actions and arguments that are certain to be rejected are not offered;
-        1.4 every look is charged, the fitted range is chosen, and an excess where no background describes
-        the data is no evidence.
+        1.4 every look is charged, the fitted range is chosen, an excess where no background describes the
+        data is no evidence, and real data lie on a hidden axis.
     """
 
     def __init__(self) -> None:

@@ -67,7 +67,7 @@ def set_limit(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
 def _limit_curve(lab: Laboratory, analysis: ChannelAnalysis, counts: Any) -> dict[str, Any]:
     """Return the limits over the searched window, in fb."""
     if "limit_curve" not in analysis.findings:
-        edges, masses = edges_of(lab, analysis.channel), np.geomspace(*analysis.window_gev, CURVE_MASSES)
+        edges, masses = lab.edges(analysis), np.geomspace(*analysis.window_gev, CURVE_MASSES)
         rows = []
         for mass in masses:
             events = np.array(_limit(edges, counts, mass, resolution_at(analysis, mass), analysis))

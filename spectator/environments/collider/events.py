@@ -299,7 +299,10 @@ class TheoryReviewed(CampaignFact):
 
 
 class LimitCurve(EventData):
-    """Limits over the searched window, on cross section x branching x acceptance at 13 TeV."""
+    """Limits over the searched window, on cross section x branching x acceptance at 13 TeV.
+
+    Many events under a peak count as a Gaussian yield; the limit at the mass asked for is exact.
+    """
 
     masses_gev: list[float]
     observed_fb: list[float]

@@ -70,7 +70,7 @@ def _limit_curve(lab: Laboratory, analysis: ChannelAnalysis, counts: Any) -> dic
         edges, masses = lab.edges(analysis), np.geomspace(*analysis.window_gev, CURVE_MASSES)
         rows = []
         for mass in masses:
-            events = np.array(_limit(edges, counts, mass, resolution_at(analysis, mass), analysis))
+            events = np.array(_limit(edges, counts, float(mass), analysis, closed=True))
             rows.append([six(limit) for limit in events / max(events_per_fb(lab, analysis, mass), 1e-12)])
         analysis.findings["limit_curve"] = {
             "masses_gev": [six(mass) for mass in masses],
@@ -83,12 +83,15 @@ def _limit_curve(lab: Laboratory, analysis: ChannelAnalysis, counts: Any) -> dic
 
 
 def _limit(
-    edges: Array, counts: Any, mass: float, analysis: ChannelAnalysis
+    edges: Array, counts: Any, mass: float, analysis: ChannelAnalysis, *, closed: bool = False
 ) -> tuple[float, float, float, float, float, float]:
     """Return the observed limit, then those expected at -2 to +2 sigma, in events.
 
     With many events under the peak the profile likelihood is used, and a Gaussian yield for what is expected
     (arXiv:1007.1727). With few, the events within two resolutions are counted.
+
+    Args:
+        closed: Use a Gaussian yield for the observed limit too, which is ten times as fast.
     """
     sigma = resolution_at(analysis, mass)
     near = np.abs(0.5 * (edges[1:] + edges[:-1]) - mass) < COUNTED_SIGMA * sigma
@@ -98,7 +101,12 @@ def _limit(
     asimov = search.problem.with_counts(search.null.expected)
     error = asimov.error(asimov.fit(start=search.null.beta))
     expected = [error * (z_of_p(0.05 * p_of_z(-number)) + number) for number in (-2, -1, 0, 1, 2)]
-    observed = limit_of(search.problem, search.null.expected)
+    if closed:
+        fit = search.problem.fit(start=search.null.beta)
+        best, spread = float(fit.theta[0]), search.problem.error(fit)
+        observed = best + spread * z_of_p(0.05 * p_of_z(-best / spread))
+    else:
+        observed = limit_of(search.problem, search.null.expected)
     return observed, expected[0], expected[1], expected[2], expected[3], expected[4]
 
 

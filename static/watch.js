@@ -120,7 +120,7 @@ function draw() {
   behindInBatch = Math.abs(seq - drawnSeq);
   isStill = document.hidden || behindInBatch > FAR_BEHIND || calm.matches;
   const jumped = !forward || behindInBatch > FAR_BEHIND;
-  const view = { names: panel.names(state), since: panel.since(state), thinking: work.thinking(seq, state), forming: work.forming(), animate: !jumped && !isStill, jumped };
+  const view = { names: panel.names(state), argument: panel.argument, since: panel.since(state), thinking: work.thinking(seq, state), forming: work.forming(), animate: !jumped && !isStill, jumped };
   stage.classList.toggle("stage--waiting", timeline.headSeq === 0);
   if (timeline.headSeq) document.getElementById("first")?.remove();
   header.update({ link: source.link, episode: timeline.headState.episode, player, viewers: source.viewers, lag: source.lag });

@@ -14,7 +14,9 @@ import argparse
 import hashlib
 import json
 import random
+import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -75,6 +77,7 @@ class Watched:
 
     def __init__(self, seed: int, options: Mapping[str, Any]) -> None:
         self.environment, self._state, self._seq = ColliderEnvironment(), dict[str, Any](), 0
+        self.work: list[int] = []
         self.observation = self.environment.reset(seed=seed, episode_id="ep", options=options)
         self.seen = [self._visible()]
 
@@ -83,8 +86,19 @@ class Watched:
         self.observation = self.environment.step({"tool": call[0], "arguments": call[1]})
         self.seen.append(self._visible())
 
+    def count(self, call: Call) -> None:
+        """Carry out an action, and keep how many functions that calls: what it takes, without a clock."""
+        calls = Counter[str]()
+        sys.setprofile(lambda frame, event, argument: calls.update([event]))
+        try:
+            self.environment.step({"tool": call[0], "arguments": call[1]})
+        finally:
+            sys.setprofile(None)
+        self.work.append(calls["call"] + calls["c_call"])
+
     def _visible(self) -> bytes:
         shown: list[Any] = [self.observation.to_json(), self.environment.state, self.environment.truth()]
+        shown.append(self.environment.snapshot().decode())
         for fact in self.environment.facts():
             self._seq += 1
             event = Event("ep", "e", self._seq, "2026-11-22T00:00:00.000Z", 0, fact.type, dict(fact.data))
@@ -132,21 +146,42 @@ def paired(
         actions.append(call)
         first.step(call)
 
-    def changed(*arguments: Any) -> Run:
-        run = collect(*arguments)
-        drawn = np.random.default_rng([seed, run.number])
-        data = {
-            name: other_box(dataset, lab.task.channels[name].blinded, drawn) if name in sealed else dataset
-            for name, dataset in run.data.items()
-        }
-        return replace(run, data=data)
-
-    with mock.patch.object(machine, "collect", changed):
+    with mock.patch.object(machine, "collect", changing(lab, sealed)):
         second = Watched(seed, options)
         for call in actions:
             second.step(call)
     seen = tuple(first.seen), tuple(second.seen)
     return Pair(seed, sealed, tuple(actions), seen, first.environment.state["step_index"])
+
+
+def changing(lab: Laboratory, sealed: Sequence[str]) -> Callable[..., Run]:
+    """Return a ``collect`` that replaces the boxes of some channels; a count of calls leaves it out."""
+
+    def changed(*arguments: Any) -> Run:
+        counting = sys.getprofile()
+        sys.setprofile(None)
+        run = collect(*arguments)
+        drawn = np.random.default_rng([lab.seed, run.number])
+        data = {
+            name: other_box(dataset, lab.task.channels[name].blinded, drawn) if name in sealed else dataset
+            for name, dataset in run.data.items()
+        }
+        sys.setprofile(counting)
+        return replace(run, data=data)
+
+    return changed
+
+
+def work(pair: Pair, options: Mapping[str, Any]) -> tuple[list[int], list[int]]:
+    """Return how many functions each action of a pair calls, on the campaign and on the changed one."""
+    found = []
+    for sealed in ((), pair.sealed):
+        watched = Watched(pair.seed, options)
+        with mock.patch.object(machine, "collect", changing(watched.environment.laboratory, sealed)):
+            for call in pair.actions:
+                watched.count(call)
+        found.append(watched.work)
+    return found[0], found[1]
 
 
 def begun(lab: Laboratory, share: float = 0.3) -> list[Call]:

@@ -27,6 +27,7 @@ from tools.collider_physicists import BlindPhysicist, BlindScript, drawn, varied
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reports" / "collider-skill.md"
 
+BOUND = "What of the oracle's lead can be had"
 LEARNING = "What a learner finds"
 NULLS = "Claims where there is nothing"
 """Headings of sections written by other tools; this tool keeps them."""
@@ -43,6 +44,7 @@ ABILITIES = (
     ("measure_angular", "no decay angles"),
     ("request_theory_review", "guess how rates grow with energy"),
     ("set_limit", "no limits"),
+    ("combine_channels", "the best channel alone"),
 )
 
 
@@ -180,7 +182,7 @@ def main() -> None:
         words = f"ends with `{best.ending}`, {best.channels} channels, {best.share:.0%} of the budget"
         lines.append(f"| {tier} | {words} | {mean_of(scores)} |")
     page, old = "\n".join(lines) + "\n", PAGE.read_text(encoding="utf-8") if PAGE.exists() else ""
-    for heading in (LEARNING, NULLS):
+    for heading in (LEARNING, NULLS, BOUND):
         if words := section_of(old, heading):
             page = with_section(page, heading, words)
     PAGE.write_text(page, encoding="utf-8")

@@ -17,14 +17,14 @@ const ARGUMENTS = 12;
 export function mountMind(card) {
   const list = h("div", { class: "mind" });
   const rewards = h("p", { class: "mind__total", hidden: true });
-  card.append(h("header", { class: "card__head" }, h("h2", {}, "The captain’s mind")), list, rewards);
+  card.append(h("header", { class: "card__head" }, h("h2", {}, "Who decides, and why")), list, rewards);
   /** @type {Map<string, ReturnType<typeof seat>>} */
   const seats = new Map();
   /** @type {unknown[]} */
   let drawn = [];
 
   return {
-    /** @param {Record<string, any>} state @param {{names: Record<string, string>, since: number, thinking: string | null, forming: Forming | null}} view */
+    /** @param {Record<string, any>} state @param {{names: Record<string, string>, argument: Argument, since: number, thinking: string | null, forming: Forming | null}} view */
     update(state, view) {
       const reward = rewardText(state.episode?.total_reward);
       const seen = [reward, state.decisions, state.refusals, state.usage, state.episode?.seats, view.since, view.thinking, view.forming?.actor, view.forming?.thought, view.forming?.answer, clock(view.forming), JSON.stringify(view.names)];
@@ -42,7 +42,7 @@ export function mountMind(card) {
       for (const actor of actors) {
         const decision = state.decisions?.[actor];
         seats.get(actor)?.update({
-          name: view.names[actor] ?? words(actor),
+          name: view.names[actor] ?? words(actor), argument: view.argument,
           seat: state.episode.seats[actor] ?? {},
           decision: decision?.seq < view.since ? undefined : decision,
           refusals: state.refusals?.[actor] ?? 0,
@@ -79,7 +79,7 @@ function seat(other) {
   /** @type {unknown} */
   let shown = null;
 
-  /** @param {{name: string, seat: any, decision: any, refusals: number, usage: any, thinking: boolean, forming: Forming | null}} view */
+  /** @param {{name: string, argument: Argument, seat: any, decision: any, refusals: number, usage: any, thinking: boolean, forming: Forming | null}} view */
   const update = (view) => {
     setText(name, clip(plain(view.name), 60));
     setAttribute(inspect, "aria-label", `Inspect the decision of ${name.textContent}`);
@@ -97,7 +97,7 @@ function seat(other) {
       setText(source, view.seat.source ?? "");
       setAttribute(source, "data-source", view.seat.source ?? "");
       setText(cost, clock(view.forming));
-      return replace(call, ...formingCall(view.forming));
+      return replace(call, ...formingCall(view.forming, view.argument));
     }
     const words = view.decision ? foreignWords(view.decision, view.seat.source) : "";
     foreign.hidden = words === "";
@@ -113,7 +113,7 @@ function seat(other) {
     setText(cost, costText(decision));
     thought.show(decision.reasoning?.replace(/\n\s*\n/g, "\n") || (view.decision ? "No reason given." : "Has not decided yet."));
     thought.element.classList.toggle("mind__thought--none", !decision.reasoning);
-    replace(call, ...callParts(decision.action));
+    replace(call, ...callParts(decision.action, view.argument));
     replace(notes, ...noteParts(decision, view.refusals));
     replace(others, ...othersParts(decision));
     raw.show(decision.raw_text ?? "");
@@ -127,11 +127,11 @@ function who(label, model) {
   return asked && !preset.includes(asked) ? `${preset} · ${asked}` : preset;
 }
 
-/** @param {Forming} forming */
-function formingCall(forming) {
+/** @param {Forming} forming @param {Argument} argument */
+function formingCall(forming, argument) {
   const { tool, given } = legible(forming.answer);
   if (!tool && !given.length) return [h("span", { class: "call__arg" }, "no call yet")];
-  return callParts({ tool: tool || "…", arguments: Object.fromEntries(given) });
+  return callParts({ tool: tool || "…", arguments: Object.fromEntries(given) }, argument);
 }
 
 /** @param {any} decision */
@@ -157,13 +157,17 @@ function totalText(usage) {
 /** @param {number} cost in US dollars, as the catalogue's prices are */
 const money = (cost) => (cost < 0.01 ? "<US$0.01" : `US$${cost.toFixed(2)}`);
 
-/** A tool call, or whatever else an action holds. @param {any} action */
-export function callParts(action) {
+/** @typedef {(name: string, value: any) => [string, string] | undefined} Argument an argument as the world words it, with its unit */
+
+/** A tool call, or whatever else an action holds. @param {any} action @param {Argument} [argument] */
+export function callParts(action, argument) {
   if (typeof action !== "object" || action === null) return [h("span", { class: "call__arg" }, "no call yet")];
   const named = typeof action.tool === "string";
   const given = Object.entries(named ? action.arguments ?? {} : action);
-  const parts = given.slice(0, ARGUMENTS).map(([key, value]) =>
-    h("span", { class: "call__arg" }, h("bdi", {}, clip(words(key), 40)), " ", h("b", {}, h("bdi", {}, argumentText(value)))));
+  const parts = given.slice(0, ARGUMENTS).map(([key, value]) => {
+    const [name, text] = argument?.(key, value) ?? [words(key), value];
+    return h("span", { class: "call__arg" }, h("bdi", {}, clip(name, 40)), " ", h("b", {}, h("bdi", {}, argumentText(text))));
+  });
   if (given.length > ARGUMENTS) parts.push(h("span", { class: "call__arg" }, `and ${given.length - ARGUMENTS} more`));
   return named ? [h("code", {}, h("bdi", {}, clip(plain(action.tool), 60))), ...parts] : parts;
 }

@@ -30,6 +30,7 @@ import * as text from "./text.js";
  * @property {(root: HTMLElement, ctx: PanelContext) => {update(state: any, event: any): void, destroy(): void}} mount
  * @property {(state: any) => Section[] | Promise<Section[]>} [sections] everything the panel shows, in words, for those who read it
  * @property {(state: any) => Record<string, string>} [names] what people call the actors
+ * @property {(name: string, value: any) => [string, string]} [argument] an argument of a call in words: its name, and its value with the unit
  * @property {(state: any) => number} [since] number of the event before which decisions belong to a finished part of the play
  * @property {(state: any, stateAt: (moment: string) => any) => import("./ending.js").Turn[]} [turns] what turned the play, from its last state; `stateAt` gives null where the moment is not known
  * @property {(event: any) => string[]} [moments] what the world calls an event, for `ui.momentLink` and `data-moment`
@@ -89,6 +90,8 @@ export async function hostPanel(address, slots, still, truth, notes, whole) {
     update(state, event) { if (mounted) attempt(() => mounted?.update(state, event), undefined); },
     /** @param {any} state @returns {Record<string, string>} */
     names(state) { return panel?.names ? attempt(() => panel?.names?.(state), {}) : {}; },
+    /** @type {import("./mind.js").Argument} */
+    argument: (name, value) => attempt(() => panel?.argument?.(name, value), undefined),
     /** @param {any} state @returns {number} */
     since(state) { return panel?.since ? attempt(() => panel?.since?.(state), 0) : 0; },
     /** @param {any} state @param {(moment: string) => any} stateAt @returns {import("./ending.js").Turn[]} */

@@ -14,9 +14,10 @@ from tests.serving import Serving
 pytestmark = pytest.mark.browser
 
 
-def played(app: Serving, **options: Any) -> tuple[str, dict[str, int]]:
+def played(app: Serving, captain_preset: str = "heuristic", **options: Any) -> tuple[str, dict[str, int]]:
     """A finished campaign, and the last number of each of its event types."""
-    episode = app.start(environment="collider", seed=5, options={"difficulty": "easy", **options})
+    asked = {"difficulty": "easy", **options}
+    episode = app.start(environment="collider", seed=5, captain_preset=captain_preset, options=asked)
     app.finish(episode)
     lines = app.client.get(f"/api/episodes/{episode}/events").text.splitlines()
     return episode, {event["type"]: event["seq"] for event in map(json.loads, lines)}
@@ -58,6 +59,24 @@ def test_a_campaign_from_the_beam_to_the_truth(
         f"{truth['particles'][0]['mass_gev']:,g}" if truth["particles"] else "no resonance"
     )
     assert page.evaluate("document.documentElement.scrollWidth") == viewport["width"]
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+def test_a_right_null_looks_like_a_success_and_its_reason_is_in_sight(
+    quiet_app: Serving, open_page: Opener, viewport: dict[str, int]
+) -> None:
+    episode, seqs = played(quiet_app, captain_preset="reference", scenario="null")
+    page = open_page("", viewport=viewport)
+    at(page, quiet_app, episode, seqs["episode.ended"])
+    expect(page.locator(".campaign")).to_contain_text("strongest limit, 95 % CL")
+    expect(page.locator(".claim__flag")).to_have_text(["✓ nothing to claim, and nothing claimed"])
+    expect(page.locator(".limits")).to_contain_text("σ × B × A at 13 TeV, fb")
+    if viewport == PHONE:
+        return
+    at(page, quiet_app, episode, seqs["collider.trigger_set"])
+    expect(page.locator(".call")).to_contain_text("GeV")
+    reason, call = (page.locator(name).first.bounding_box() for name in (".mind__thought:visible", ".call"))
+    assert reason and call and reason["y"] + reason["height"] <= call["y"]
 
 
 def test_the_truth_comes_with_the_end_of_a_live_campaign(quiet_app: Serving, open_page: Opener) -> None:

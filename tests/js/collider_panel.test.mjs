@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
-import { binsOf, mergedValues, residuals, roundTicks, scaled, verticalScale } from "../../spectator/environments/collider/panel/histogram.js";
+import { binsOf, mergedValues, poissonInterval, pull, residuals, roundTicks, scaled, verticalScale } from "../../spectator/environments/collider/panel/histogram.js";
 import { sections } from "../../spectator/environments/collider/panel/sections.js";
-import { bestGlobal, claimWords, figure, localFor, log10P, measured, truthLines } from "../../spectator/environments/collider/panel/words.js";
+import { argument, bestGlobal, claimWords, figure, localFor, log10P, mainFigure, measured, truthLines, verdicts } from "../../spectator/environments/collider/panel/words.js";
 import { spinWords } from "../../spectator/environments/collider/panel/angles.js";
 
 test("p-values agree with the normal distribution, far into the tail", () => {
@@ -38,10 +38,46 @@ test("many bins are merged, none is lost, and a narrow last one does not look em
   assert.deepEqual(mergedValues(Array(251).fill(10), odd.merged).at(-1), 30);
 });
 
-test("residuals are in standard deviations and hidden bins have none", () => {
+test("residuals are those of Poisson counts and hidden bins have none", () => {
   const { bins } = binsOf([0, 1, 2, 3], [100, 130, 100], [2, 3]);
-  assert.deepEqual(residuals(bins, [100, 100, 100]), [0, 3, null]);
+  const [none, high, hidden] = residuals(bins, [100, 100, 100]);
+  assert.equal(none, 0);
+  assert.ok(Math.abs(Number(high) - 2.8661) < 1e-3, String(high));
+  assert.equal(hidden, null);
   assert.deepEqual(residuals(bins, [0, NaN, 1]), [null, null, null]);
+  // Three events where half a one is expected happen by chance once in 70: 2.2 sigma, not the 3.5 of (3 - 0.5) / sqrt(0.5).
+  assert.ok(Math.abs(pull(3, 0.5) - 2.4) < 0.05 && pull(0, 0.5) === -1, String(pull(3, 0.5)));
+});
+
+test("error bars are Poisson intervals, for empty bins too", () => {
+  // Central 68.27 % intervals of Garwood, by scipy.stats.chi2.
+  for (const [count, low, high] of [[0, 0, 1.841], [1, 0.173, 3.300], [4, 2.086, 7.163], [100, 90.02, 111.03]]) {
+    const found = poissonInterval(count);
+    assert.ok(Math.abs(found[0] - low) < 0.02 && Math.abs(found[1] - high) < 0.02, `${count}: ${found}`);
+  }
+});
+
+test("arguments are worded with their units", () => {
+  assert.deepEqual(argument("thresholds_gev", { diphoton: 49.1234567, bb: 60 }), ["thresholds", "γγ 49.123, bb 60 GeV"]);
+  assert.deepEqual(argument("window_gev", [110, 150]), ["window", "110 to 150 GeV"]);
+  assert.deepEqual(argument("window_gev", null), ["window", "the whole task’s"]);
+  assert.deepEqual(argument("luminosity_fb", 20), ["luminosity", "20 fb⁻¹"]);
+  assert.deepEqual(argument("z_global", 5.2), ["global significance", "5.2 σ"]);
+  assert.deepEqual(argument("channel", "four_lepton"), ["channel", "4ℓ"]);
+  assert.deepEqual(argument("spin_probabilities", { 0: 0.7, 2: 0.3 }), ["spin probabilities", "spin 0 0.7, spin 2 0.3"]);
+  assert.deepEqual(argument("other_masses_gev", []), ["other masses", "none"]);
+});
+
+test("a right null is a success in the verdict, and a missed resonance is not", () => {
+  const none = { discovered: false, correct_mass: false, correct_channel: false, correct_spin: false };
+  assert.deepEqual(verdicts({ verdict: { ...none, correct: true }, claim: { kind: "null" } }), [["nothing to claim, and nothing claimed", true]]);
+  assert.deepEqual(verdicts({ verdict: { ...none, correct: false }, claim: { kind: "null" } }), [["missed a resonance", false]]);
+  assert.deepEqual(verdicts({ verdict: { ...none, verdict: "rightly concluded that there is nothing to claim" }, claim: { kind: "null" } })[0][1], true, "records of older versions");
+  assert.equal(verdicts({ verdict: none, claim: { kind: "evidence" } }).length, 4);
+  assert.deepEqual(verdicts({ verdict: { ...none, correct: true, correct_mass: true }, claim: { kind: "evidence" }, task: { published_z: 3.2 } }), [["measured", true], ["mass", true]]);
+  const null_ = mainFigure({ claim: { kind: "null", rate_limit_fb: 0.231 }, verdict: { correct: true } });
+  assert.deepEqual([null_.value, null_.unit, null_.good], ["0.23", "fb", true]);
+  assert.deepEqual(mainFigure({}), { value: "–", unit: "σ global", words: "no significance estimated yet", good: false });
 });
 
 test("a background of a smaller sample is scaled to what may be seen", () => {
@@ -96,7 +132,7 @@ test("the best significance is the best of channels and combination", () => {
 
 test("claims and truths are said plainly", () => {
   assert.equal(claimWords({ kind: "null" }), "No signal is claimed.");
-  assert.match(claimWords({ kind: "null", signal_limit: 12.3, limit_mass_gev: 500 }), /fewer than 12.3 events at 500 GeV, 95 % CL/);
+  assert.match(claimWords({ kind: "null", rate_limit_fb: 12.3, limit_mass_gev: 500 }), /Strongest limit: 12.3 fb at 500 GeV, 95 % CL/);
   assert.match(truthLines({ particles: [] })[0], /no resonance/);
   assert.match(truthLines({ particles: [{ mass_gev: 420.003, width_gev: 0.042, spin: 0, rates_fb: { dilepton_ee: 1, dilepton_mumu: 11 } }] })[0], /^420.003 GeV, width 0.042 GeV, spin 0; μμ 11 fb, ee 1 fb$/);
 });

@@ -394,6 +394,7 @@ class ColliderState(StateModel):
     cumulative_significance: float
     cumulative_reward: float
     terminal_reward: float | None
+    correct: bool | None = Field(description="Whether the claim is right, or that nothing was claimed")
     discovered: bool | None
     correct_mass: bool | None
     correct_channel: bool | None

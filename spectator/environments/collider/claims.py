@@ -118,7 +118,7 @@ def check_claim(claim: ClaimFile, *, replay: Replay, digest: str | None = None) 
     except InvalidRequest as error:
         return ClaimReport((chain, replayed, ClaimCheck("claim", False, str(error))))
     checks = [chain, replayed, _order(evidence), _fresh(evidence, events), _looks(events)]
-    return ClaimReport((*checks, _copies(claim, again), *_figures(again, evidence)))
+    return ClaimReport((*checks, copies(claim, again), *_figures(again, evidence)))
 
 
 def _replayed(differences: Sequence[str], events: int) -> ClaimCheck:
@@ -183,7 +183,7 @@ def _looks(events: Sequence[Event]) -> ClaimCheck:
     return ClaimCheck("looks", True, f"{len(looks)} look(s) at opened data are charged")
 
 
-def _copies(claim: ClaimFile, again: ClaimFile) -> ClaimCheck:
+def copies(claim: ClaimFile, again: ClaimFile) -> ClaimCheck:
     """Check that every field of the file follows from its events."""
     for name in ClaimFile.model_fields:
         stated = json.loads(claim.model_dump_json(include={name}))[name]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from spectator.environments.collider.events import PREFIX
-from spectator.environments.collider.projection import with_capital
+from spectator.environments.collider.projection import channel_name, with_capital
 from spectator.environments.world import derive_seed
 from spectator.events import Event
 from spectator.narration.commentary import Line
@@ -15,16 +15,6 @@ Data = Mapping[str, Any]
 
 MAX_LINE: Final = 300
 
-CHANNELS: Final = {
-    "diphoton": "two photons",
-    "four_lepton": "four leptons",
-    "dilepton_mumu": "muon pairs",
-    "dilepton_ee": "electron pairs",
-    "bb": "b-quark pairs",
-    "dijet": "jet pairs",
-}
-"""Everyday names of the final states."""
-
 
 def comment(event: Event, state: Data) -> Sequence[Line]:
     """Return the lines about an event; the same event and state give the same lines."""
@@ -32,11 +22,6 @@ def comment(event: Event, state: Data) -> Sequence[Line]:
         return ()
     speak = _LINES.get(event.type.removeprefix(PREFIX))
     return () if speak is None else speak(event.data, state)
-
-
-def channel_name(channel: str) -> str:
-    """Return the everyday name of a final state."""
-    return CHANNELS.get(channel, channel.replace("_", " "))
 
 
 def spoken(line: str) -> str:
@@ -219,15 +204,17 @@ def _combined(data: Data, state: Data) -> Sequence[Line]:
 
 def _limit(data: Data, state: Data) -> Sequence[Line]:
     text = (
-        f"At {data['mass_gev']:.4g} GeV no more than {data['signal_limit']:.3g} events, at 95 % CL; "
-        f"{data['expected_limit']:.3g} were expected."
+        f"At {data['mass_gev']:.4g} GeV at most {data['rate_limit_fb']:.3g} fb, at 95 % CL: "
+        f"{data['signal_limit']:.3g} events, where {data['expected_limit']:.3g} were expected."
     )
     return _line(text, priority=2, label="limit")
 
 
 def _claimed(data: Data, state: Data) -> Sequence[Line]:
     if data["kind"] == "null":
-        return _line("They decline: there is nothing to claim.", priority=0, label="NULL")
+        limit = data.get("rate_limit_fb")
+        below = "" if limit is None else f" The strongest limit is {limit:.3g} fb, at 95 % CL."
+        return _line(f"No signal is claimed.{below}", priority=0, label="NULL")
     mass = f"{data['mass_gev']:.5g} ± {data['mass_error_gev']:.2g} GeV"
     word = "A discovery" if data["kind"] == "discovery" else "Evidence"
     return _line(f"{word} is claimed, at {mass}.", priority=0, label="CLAIM")

@@ -206,8 +206,8 @@ class ColliderEnvironment:
     Version History: 1.0 first; 1.1 psi(2S) among the real dimuons, on a fifth of their seeds;
         1.2 nothing before unblinding depends on events in the search window;
         1.3 actions and arguments that are certain to be rejected are not offered;
-        1.4 every look is charged, the fitted range is chosen, and an excess where no background describes
-        the data is no evidence.
+        1.4 every look is charged, the fitted range is chosen, an excess where no background describes the
+        data is no evidence, and real data lie on a hidden axis.
     """
 
     def __init__(self) -> None:
@@ -232,8 +232,9 @@ class ColliderEnvironment:
         self._schemas = schemas(task.public)
         self._lab.add_fact(
             "campaign_opened",
-            **{name: task.public[name] for name in (
+            **{name: task.public.get(name) for name in (
                 "campaign", "difficulty", "search_window_gev", "channels", "beams", "candles", "real_data",
+                "published_z",
             )},
         )  # fmt: skip
         return self._observe([])
@@ -343,7 +344,7 @@ class ColliderEnvironment:
             "terminal_reward": verdict.get("score"),
             **{
                 name: verdict.get(name)
-                for name in ("discovered", "correct_mass", "correct_channel", "correct_spin")
+                for name in ("correct", "discovered", "correct_mass", "correct_channel", "correct_spin")
             },
         }
 

@@ -40,6 +40,9 @@ class CampaignOpened(CampaignFact):
         description="Known resonances for calibration: name, class, mass_gev"
     )
     real_data: bool = Field(description="Whether the events are real ones, recorded by CMS")
+    published_z: float | None = Field(
+        description="Significance of a published resonance that is measured here; null for a search"
+    )
 
 
 class BeamConfigured(CampaignFact):
@@ -183,6 +186,7 @@ class MassScanned(CampaignFact):
         description="Highest separate peaks: mass_gev, z_local, signal"
     )
     shape_ok: bool = Field(description="Whether the background function fits beside the peak")
+    expected: list[float] = Field(description="Background fitted to the unblinded events, by bin")
 
 
 class SignificanceEstimated(CampaignFact):
@@ -294,6 +298,18 @@ class TheoryReviewed(CampaignFact):
     comment: str
 
 
+class LimitCurve(EventData):
+    """Limits over the searched window, on cross section x branching x acceptance at 13 TeV.
+
+    Many events under a peak count as a Gaussian yield; the limit at the mass asked for is exact.
+    """
+
+    masses_gev: list[float]
+    observed_fb: list[float]
+    expected_fb: list[float] = Field(description="Median without a signal")
+    band_fb: list[list[float]] = Field(description="Expected at -2, -1, +1, +2 sigma, by mass")
+
+
 class LimitSet(CampaignFact):
     """An upper limit at 95 % CL (CLs) was set."""
 
@@ -304,6 +320,7 @@ class LimitSet(CampaignFact):
     expected_limit: float
     band: list[float] = Field(description="Expected at -2, -1, +1, +2 sigma")
     rate_limit_fb: float = Field(description="Limit on cross section x branching x acceptance, fb, at 13 TeV")
+    curve: LimitCurve
 
 
 class ClaimSubmitted(CampaignFact):
@@ -318,6 +335,7 @@ class ClaimSubmitted(CampaignFact):
     z_global: float | None
     signal_limit: float | None
     limit_mass_gev: float | None
+    rate_limit_fb: float | None = Field(description="Strongest limit that was set, fb, at 13 TeV")
     probability: float | None
     channel_probabilities: dict[str, float]
     spin_probabilities: dict[str, float]
@@ -335,6 +353,7 @@ class CampaignGraded(CampaignFact):
     """The campaign was graded; the truth itself stays sealed."""
 
     scenario: str = Field(description="Option of the campaign: what it was drawn from")
+    correct: bool = Field(description="Whether the claim is right, or that nothing was claimed")
     discovered: bool
     correct_mass: bool
     correct_channel: bool

@@ -72,15 +72,31 @@ class Shapes:
 
 
 @dataclass(frozen=True, slots=True)
+class Axis:
+    """A hidden mass axis of real data, ``factor * GeV ** power``: no table of particles answers on it."""
+
+    factor: float
+    power: float
+
+    def __call__(self, mass_gev: float) -> float:
+        """Return where a mass lies, to nine digits."""
+        return float(f"{self.factor * mass_gev**self.power:.9g}")
+
+
+@dataclass(frozen=True, slots=True)
 class Recorded:
     """Real data behind a campaign.
 
     Args:
+        axis: Where the true masses lie in this campaign.
+        candle: Name of the resonance that calibrates it in ``PDG``; empty for none.
         counts: All recorded events, by mass bin.
         expected_z: Significance of the first resonance in all of the data.
         mass_error_gev: Error of its mass in all of the data, scale included.
     """
 
+    axis: Axis
+    candle: str
     counts: NDArray[np.int64]
     luminosity_fb: float
     expected_z: float
@@ -135,6 +151,9 @@ class Nature:
                 }
                 for particle in self.particles
             ],
+            "axis": None if self.recorded is None else {
+                "factor": six(self.recorded.axis.factor), "power": six(self.recorded.axis.power),
+            },
             "primary_channel": self.primary or None,
             "scale": {name: six(value) for name, value in self.scale.items()},
             "resolution": {name: six(value) for name, value in self.resolution.items()},

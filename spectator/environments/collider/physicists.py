@@ -417,7 +417,7 @@ class OraclePhysicist(PlannedPhysicist):
         yield "request_systematics", at, "As it must be."
         yield "estimate_significance", at, "How much is it?"
         found = dict(self.finding(name, "significance"))
-        if found.get("z_global", 0.0) < 3.0:
+        if found.get("z_global", 0.0) < 3.0 and "published_z" not in self.task:
             yield "conclude_null", {"probability": 1.0}, "There is one, and it cannot be shown."
             return
         yield "fit_resonance", at, "Its mass."

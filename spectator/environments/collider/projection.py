@@ -30,9 +30,25 @@ _LINES: Final[Mapping[str, str]] = {
     "cross_checked": "{first} against {second}: p = {p_value:.2g}",
     "systematics_assessed": "{channel}: up to {spurious:.3g} events may be the background's doing",
     "theory_reviewed": "Theory is asked about {mass_gev:.5g} GeV",
-    "limit_set": "{channel}: fewer than {signal_limit:.3g} events at {mass_gev:.5g} GeV",
+    "limit_set": "{channel}: below {rate_limit_fb:.3g} fb at {mass_gev:.5g} GeV, 95 % CL",
     "rule_broken": "{message}",
 }
+
+
+CHANNELS: Final = {
+    "diphoton": "two photons",
+    "four_lepton": "four leptons",
+    "dilepton_mumu": "muon pairs",
+    "dilepton_ee": "electron pairs",
+    "bb": "b-quark pairs",
+    "dijet": "jet pairs",
+}
+"""Everyday names of the final states."""
+
+
+def channel_name(channel: str) -> str:
+    """Return the everyday name of a final state."""
+    return CHANNELS.get(channel, channel.replace("_", " "))
 
 
 def headline(name: str, data: Mapping[str, Any]) -> str:
@@ -46,6 +62,8 @@ def headline(name: str, data: Mapping[str, Any]) -> str:
         return _claimed(data)
     if name == "campaign_graded":
         return f"{with_capital(data['verdict'])}, score {data['score']:.2f}"
+    if "channel" in data:
+        data = {**data, "channel": with_capital(channel_name(data["channel"]))}
     counted = data.get("counts") if name == "unblinded" else data.get("events", {}).values()
     return _LINES[name].format_map({**data, "total": sum(counted or ())})
 
@@ -57,7 +75,8 @@ def with_capital(words: str) -> str:
 
 def _claimed(data: Mapping[str, Any]) -> str:
     if data["kind"] == "null":
-        return "Concluded: nothing to claim"
+        limit = f", below {data['rate_limit_fb']:.3g} fb at 95 % CL" if "rate_limit_fb" in data else ""
+        return f"Concluded: no signal{limit}"
     claimed = "Discovery" if data["kind"] == "discovery" else "Evidence"
     mass = f"{data['mass_gev']:.5g} ± {data['mass_error_gev']:.2g} GeV"
     return f"{claimed} claimed at {mass}, {data['z_global']:.1f} sigma global"
@@ -106,6 +125,10 @@ def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     world = state.get("world", {})
     left = {resource: data.pop(resource) for resource in _RESOURCES}
     patch: Patch = {"resources": left, **_part(name, data, world)}
+    if name in ("unblinded", "channels_combined") and "look" in data:
+        opened = data["datasets"][-1] if name == "unblinded" else "channels combined"
+        look = {"opened": f"{data['selection_id']}, {opened}", "trials": data["trials"]}
+        patch["looks"] = {str(data["look"]): look}
     if name == "campaign_opened":
         patch["totals"] = dict(left)
     if name in PHASES:

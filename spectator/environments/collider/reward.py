@@ -24,6 +24,9 @@ HARD_COST: Final = 0.01
 EVIDENCE: Final = 0.65
 """Decision score of a true claim of evidence; a discovery has 1."""
 
+MEASURED_Z: Final = 1.64
+"""Local significance, 95 % one-sided, from which a published resonance counts as measured."""
+
 FALSE_EVIDENCE: Final = 0.05
 """Decision score of a false claim of evidence."""
 
@@ -48,7 +51,11 @@ STEPS: Final = Profile(rewards="step", reward_min=-STAGE_REWARD * len(STAGES))
 
 @dataclass(frozen=True, slots=True)
 class Grade:
-    """A graded campaign."""
+    """A graded campaign.
+
+    Args:
+        correct: Whether the claim is right, or that nothing was claimed.
+    """
 
     verdict: str
     score: float = 0.0
@@ -57,12 +64,19 @@ class Grade:
     correct_channel: bool = False
     correct_spin: bool = False
     rubric: dict[str, float] = field(default_factory=lambda: {"score": 0.0})
+    correct: bool = False
 
 
-def supported_kind(claim: Mapping[str, Any]) -> str:
-    """Return what the measurement supports: discovery, evidence, unfounded or null."""
+def supported_kind(claim: Mapping[str, Any], *, published: bool = False) -> str:
+    """Return what the measurement supports: discovery, evidence, measurement, unfounded or null.
+
+    Args:
+        published: Whether a published resonance is measured.
+    """
     if claim["kind"] == "null":
         return "null"
+    if published:
+        return "measurement" if claim["measured"]["z_local"] >= MEASURED_Z else "unfounded"
     z_global = claim["measured"]["z_global"]
     if z_global < 3.0:
         return "unfounded"
@@ -72,7 +86,8 @@ def supported_kind(claim: Mapping[str, Any]) -> str:
 def grade(lab: Laboratory) -> Grade:
     """Grade a campaign that has ended with a claim."""
     assert lab.claim is not None
-    claim, kind = lab.claim, supported_kind(lab.claim)
+    claim, published = lab.claim, lab.task.published_z is not None
+    kind = supported_kind(claim, published=published)
     hit = None if kind == "null" else _hit(lab, claim)
     decision, verdict = _decision(lab, kind, hit)
     parts = _null_quality(lab, claim) if kind == "null" else _quality(lab, claim, hit)
@@ -83,7 +98,8 @@ def grade(lab: Laboratory) -> Grade:
     rubric |= {name: value for name, (_, value) in parts.items()}
     shown = {name: six(min(1.0, max(0.0, value))) for name, value in (*rubric.items(), ("score", score))}
     discovered = kind == "discovery" and hit is not None
-    return Grade(verdict, shown["score"], discovered, *_verdicts(lab, claim, hit), shown)
+    correct = not lab.nature.particles if kind == "null" else hit is not None and kind != "unfounded"
+    return Grade(verdict, shown["score"], discovered, *_verdicts(lab, claim, hit), shown, correct)
 
 
 def conduct(lab: Laboratory) -> float:
@@ -121,6 +137,8 @@ def _decision(lab: Laboratory, kind: str, hit: Particle | None) -> tuple[float, 
         return 0.0, "claimed what is not there"
     if kind == "discovery":
         return 1.0, "discovery confirmed"
+    if kind == "measurement":
+        return 1.0, "published resonance measured"
     if kind == "evidence":
         return EVIDENCE, "evidence confirmed"
     return 0.05, "a claim without evidence"

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from spectator.environments.collider import experiment, physics
 from spectator.environments.collider.analysis.open_data import PDG, dimuon_spectrum, four_lepton_events
 from spectator.environments.collider.nature import (
+    Axis,
     Background,
     Feature,
     Fluctuation,
@@ -162,6 +163,12 @@ PSI2S_REGION: Final = Region("psi2s", (3.5, 3.95), (3.35, 4.3), 0.0095, ("psi2s"
 PSI2S_CHANCE: Final = 0.2
 """Share of seeds with the psi(2S). It has its own draw, so that other seeds keep their region."""
 
+WINDOW_SHIFT: Final = 0.12
+"""Most that an end of the window is moved, as a share of its width."""
+
+PUBLISHED_Z: Final = 3.2
+"""Significance of the resonance in four leptons as published: CMS, PLB 716 (2012) 30, arXiv:1207.7235."""
+
 FOUR_LEPTON_REGION: Final = Region("four_lepton", (110.0, 150.0), (100.0, 170.0), 0.016, ("higgs",), "")
 
 _CANDLE_WINDOWS: Final = {"jpsi": (2.80, 3.40), "z": (75.0, 110.0)}
@@ -170,17 +177,29 @@ _CANDLE_WINDOWS: Final = {"jpsi": (2.80, 3.40), "z": (75.0, 110.0)}
 def draw_open_data(scenario: str, difficulty: Difficulty, seed: int) -> tuple[Task, Nature]:
     """Draw the campaign of a seed on real data.
 
-    For dimuons the seed chooses the region.
+    For dimuons the seed chooses the region. It also draws the axis and moves the ends of the window, so that
+    masses known by heart do not help.
     """
+    hidden = random.Random(derive_seed(seed, "collider", "open data", "axis"))
+    axis = Axis(six(math.exp(hidden.uniform(-1.0, 1.0))), six(hidden.uniform(0.8, 1.25)))
+    ends = tuple(hidden.uniform(-WINDOW_SHIFT, WINDOW_SHIFT) for _ in range(2))
     if scenario == "open_data_4l":
         edges, counts = _four_leptons()
-        return _campaign(FOUR_LEPTON_REGION, "four_lepton", difficulty, (edges, counts), FOUR_LEPTON_FB)
+        region = _moved(FOUR_LEPTON_REGION, ends)
+        return _campaign(region, "four_lepton", difficulty, (edges, counts), FOUR_LEPTON_FB, axis)
     region = _dimuon_region(seed)
     edges, counts = _dimuons()
     inside = (edges[:-1] >= region.fit_gev[0]) & (edges[1:] <= region.fit_gev[1])
     first, last = np.flatnonzero(inside)[[0, -1]]
     chosen = edges[first : last + 2], counts[first : last + 1]
-    return _campaign(region, "dilepton_mumu", difficulty, chosen, DIMUON_FB)
+    return _campaign(_moved(region, ends), "dilepton_mumu", difficulty, chosen, DIMUON_FB, axis)
+
+
+def _moved(region: Region, ends: tuple[float, ...]) -> Region:
+    """Return a region with the ends of its window moved by shares of its width."""
+    (low, high), (first, last) = region.window_gev, region.fit_gev
+    moved = max(low + ends[0] * (high - low), first + 0.3 * (low - first))
+    return replace(region, window_gev=(moved, min(high + ends[1] * (high - low), last - 0.3 * (last - high))))
 
 
 def _dimuon_region(seed: int) -> Region:
@@ -209,42 +228,56 @@ def _campaign(
     difficulty: Difficulty,
     spectrum: tuple[NDArray[np.float64], NDArray[np.int64]],
     recorded_fb: float,
+    axis: Axis,
 ) -> tuple[Task, Nature]:
     edges, counts = spectrum
+    places, faint = [axis(edge) for edge in edges], region.name == "four_lepton"
+    low, high = window = (six(axis(region.window_gev[0])), six(axis(region.window_gev[1])))
     offered = float(f"{min(recorded_fb, recorded_fb * MAX_RECORDED_EVENTS / counts.sum()):.3g}")
     offer = ChannelTask(
-        channel, region.resolution, region.window_gev, 100.0, float(f"{edges[0] / 2.8:.3g}"), 0.6,
-        recorded_edges_gev=tuple(float(f"{edge:.9g}") for edge in edges),
+        channel, six(axis.power * region.resolution), window, 100.0, float(f"{places[0] / 2.8:.3g}"), 0.6,
+        recorded_edges_gev=tuple(places),
     )  # fmt: skip
     musd, days = RUNNING_SHARE * BUDGET_MUSD / offered, RUNNING_SHARE * DAYS / offered
     beam = Beam(8.0, six(musd), six(days), 20.0)
     candles = {}
     if region.candle:
-        candles[region.candle] = Candle(region.candle, "muon", PDG[region.candle].mass_gev, 0.0)
-    low, high = region.window_gev
+        candles["reference"] = Candle("reference", "muon", axis(PDG[region.candle].mass_gev), 0.0)
+    asked = (
+        f"measure the resonance that was published with {PUBLISHED_Z:g} sigma (claim it as evidence: 1.64 "
+        "sigma local will do)" if faint
+        else "find the resonances, if there are any,"
+    )  # fmt: skip
     words = (
-        f"Real collisions, recorded by CMS: are there resonances between {low:g} and {high:g} GeV in "
-        f"{channel}? A run opens a share of the recorded events; thresholds and cuts change nothing."
+        f"Real collisions, recorded by CMS: {asked} between {low:g} and {high:g} in {channel}. GeV stands "
+        "for a hidden power of the true mass times a factor, so that no table of particles answers. A run "
+        "opens a share of the recorded events; thresholds and cuts change nothing."
     )
     task = Task(
-        words, difficulty, region.window_gev, {channel: offer}, (beam,), candles, BUDGET_MUSD, offered, DAYS,
-        real_data=region.name,
+        words, difficulty, window, {channel: offer}, (beam,), candles, BUDGET_MUSD, offered, DAYS,
+        real_data=region.name, published_z=PUBLISHED_Z if faint else None,
     )  # fmt: skip
-    return task, _recorded_nature(region, channel, counts, recorded_fb)
+    return task, _recorded_nature(region, channel, counts, recorded_fb, axis)
 
 
-def _recorded_nature(region: Region, channel: str, counts: NDArray[np.int64], recorded_fb: float) -> Nature:
+def _recorded_nature(
+    region: Region, channel: str, counts: NDArray[np.int64], recorded_fb: float, axis: Axis
+) -> Nature:
     particles = tuple(
-        Particle(PDG[name].mass_gev, PDG[name].width_gev or 0.0, 0 if name == "higgs" else 1, "gg", {})
+        Particle(
+            axis(PDG[name].mass_gev),
+            axis.power * PDG[name].width_gev / PDG[name].mass_gev * axis(PDG[name].mass_gev),
+            0 if name == "higgs" else 1, "gg", {},
+        )
         for name in region.masses
-    )
+    )  # fmt: skip
     faint = region.name == "four_lepton"
-    error = 1.3 if faint else 1e-3 * (particles[0].mass_gev if particles else 1.0)
+    error = axis.power * (1.04e-2 if faint else 1e-3) * (particles[0].mass_gev if particles else 1.0)
     return Nature(
         "open_data_4l" if faint else "open_data_dimuon", particles, channel if particles else "",
         scale={"muon": 1.0}, drift={"muon": 0.0}, resolution={"muon": 1.0},
         efficiency={}, backgrounds={}, shapes={},
-        recorded=Recorded(counts, recorded_fb, 3.3 if faint else 50.0, error),
+        recorded=Recorded(axis, region.candle, counts, recorded_fb, 3.3 if faint else 50.0, error),
     )  # fmt: skip
 
 
@@ -257,10 +290,16 @@ def candle_spectrum(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
 
 
 Scenario = Literal[
-    "mixed", "higgs_like", "zprime", "graviton", "dark_photon", "dijet_resonance", "two_peaks", "law_shifted",
-    "null", "null_with_fluctuation", "trigger_bump", "open_data_dimuon", "open_data_4l",
+    "any", "mixed", "higgs_like", "zprime", "graviton", "dark_photon", "dijet_resonance", "two_peaks",
+    "law_shifted", "null", "null_with_fluctuation", "trigger_bump", "open_data_dimuon", "open_data_4l",
 ]  # fmt: skip
-"""Scenarios; ``mixed`` draws family and truth by the tier, ``open_data`` ones are real collisions."""
+"""Scenarios; ``mixed`` draws family and truth by the tier, ``open_data`` ones are real collisions, and
+``any`` draws one of those in ``SHARES``."""
+
+SHARES: Final[Mapping[str, float]] = {
+    "mixed": 0.6, "law_shifted": 0.12, "two_peaks": 0.12, "open_data_dimuon": 0.1, "open_data_4l": 0.06,
+}  # fmt: skip
+"""Share of each scenario in ``any``."""
 
 MAX_EVENTS: Final = 2.0e5
 """Most background events of a channel in a campaign: above it no smooth function fits."""
@@ -289,6 +328,9 @@ def draw(scenario: str, difficulty: Difficulty, seed: int) -> tuple[Task, Nature
     Args:
         scenario: One of :data:`SCENARIOS`.
     """
+    if scenario == "any":
+        chance = random.Random(derive_seed(seed, "collider", "scenario"))
+        (scenario,) = chance.choices([*SHARES], [*SHARES.values()])
     if scenario in OPEN_DATA:
         return draw_open_data(scenario, difficulty, seed)
     public = random.Random(derive_seed(seed, "collider", "task"))

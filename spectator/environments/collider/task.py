@@ -141,6 +141,7 @@ class Task:
         campaign: What is searched for, in words that fit both signal and null.
         luminosity_fb: Luminosity that the machine may deliver.
         real_data: Name of the recorded data; empty for a simulated campaign.
+        published_z: Significance of a published resonance that is measured here; ``None`` for a search.
     """
 
     campaign: str
@@ -153,6 +154,7 @@ class Task:
     luminosity_fb: float
     days: float
     real_data: str = ""
+    published_z: float | None = None
 
     def beam(self, sqrt_s_tev: float) -> Beam | None:
         """Return the beam of an energy, or ``None`` if it is not on offer."""
@@ -174,4 +176,5 @@ class Task:
             "trigger_bandwidth_hz": BANDWIDTH_HZ,
             "switching_days": SWITCHING_DAYS,
             "real_data": bool(self.real_data),
+            **({} if self.published_z is None else {"published_z": self.published_z}),
         }

@@ -120,7 +120,7 @@ TASK: Final = (
 
 def _seeds(name: str) -> tuple[int, ...]:
     return tuple(
-        derive_seed(number, "collider", "development", name, "1") % SEALED_BIT
+        derive_seed(number, "collider", "development", name, "2") % SEALED_BIT
         for number in range(SEEDS_A_PACK)
     )
 
@@ -132,9 +132,9 @@ PACKS: Final = {
         *(
             Pack(
                 tier,
-                "1",
-                f"Campaigns of the tier {tier}, nulls among them.",
-                {"scenario": "mixed", "difficulty": tier},
+                "2",
+                f"Campaigns of all kinds of the tier {tier}, nulls and real data among them.",
+                {"scenario": "any", "difficulty": tier},
                 _seeds(tier),
             )
             for tier in ("easy", "medium", "hard", "expert")

@@ -15,9 +15,9 @@ from spectator.environments.collider.environment import ColliderEnvironment
 from spectator.environments.collider.experiment import ChannelAnalysis, Dataset, Laboratory
 from spectator.environments.collider.scenarios import candle_spectrum, draw_open_data
 from tests.environments.collider.campaigns import carry_out, one_run, opened
-from tools.collider_blind import ATTACKS, SCENARIOS, main, paired, random_pair
+from tools.collider_blind import ATTACKS, SCENARIOS, main, paired, random_pair, work
 
-RANDOM_PAIRS = 200
+RANDOM_PAIRS = 60
 
 
 def test_random_sequences_see_nothing_of_the_box() -> None:
@@ -35,6 +35,14 @@ def test_an_attack_sees_nothing_of_the_box(name: str) -> None:
         pair = paired(at, options, ATTACKS[name], all_sealed=all_sealed)
         assert pair.difference is None, pair.actions[pair.difference - 1]
         assert pair.accepted > 4
+
+
+@pytest.mark.parametrize("name", ["p-values beside moving windows", "every cut", "totals of many runs"])
+def test_an_action_takes_as_much_work_whatever_the_box_holds(name: str) -> None:
+    options = {"scenario": "mixed", "difficulty": "medium"}
+    pair = paired(2, options, ATTACKS[name], all_sealed=True)
+    first, second = work(pair, options)
+    assert first == second and min(first) > 50
 
 
 def _total(dataset: Dataset) -> int:
@@ -85,10 +93,11 @@ def test_only_one_function_reads_the_box_and_only_of_open_runs() -> None:
 
 def test_known_resonances_of_real_data_lie_outside_the_searched_window() -> None:
     for seed in range(60):
-        task, _ = draw_open_data("open_data_dimuon", "easy", seed)
-        for candle in task.candles:
-            edges, _ = candle_spectrum(candle)
-            assert edges[-1] < task.window_gev[0] or edges[0] > task.window_gev[1]
+        task, nature = draw_open_data("open_data_dimuon", "easy", seed)
+        assert nature.recorded is not None
+        edges, _ = candle_spectrum(nature.recorded.candle)
+        first, last = map(nature.recorded.axis, edges[[0, -1]])
+        assert last < task.window_gev[0] or first > task.window_gev[1]
 
 
 def test_what_a_real_run_shows_does_not_depend_on_the_boxes_before() -> None:

@@ -42,7 +42,7 @@ def test_frozen_opened_and_claimed_fit_the_records_and_come_in_this_order() -> N
             case "collider.unblinded":
                 opened = claim_file.Unblinded.model_validate(fields_of(claim_file.Unblinded, fact.data))
                 lab = environment.laboratory
-                edges = lab.task.channels[opened.channel].edges_gev
+                edges = lab.edges(lab.selection.channels[opened.channel])
                 assert opened.edges_gev == edges.tolist() and len(opened.counts) == len(edges) - 1
             case "collider.claim_made":
                 claim_file.ClaimMade.model_validate(fields_of(claim_file.ClaimMade, fact.data))

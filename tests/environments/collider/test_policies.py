@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from spectator.environments.collider.actions import TOOLS
 from spectator.environments.collider.environment import ColliderEnvironment
 from spectator.environments.collider.physicists import (
     HeuristicPhysicist,
@@ -22,6 +23,7 @@ from spectator.environments.collider.reference_physicist import ReferencePhysici
 from spectator.observations import Observation
 from spectator.policies.policy import Decision, ScriptedPolicy
 from tests.environments.collider.campaigns import play
+from tools.collider_bound import ToldWherePhysicist
 from tools.collider_physicists import BlindPhysicist, BlindScript, drawn
 
 SEEDS = range(1000, 1024)
@@ -37,13 +39,15 @@ def blind_scores(script: BlindScript, seeds: Sequence[int]) -> list[float]:
     return scores(lambda seed: BlindPhysicist(script), seeds)
 
 
-def oracle_scores(seeds: Sequence[int], **options: Any) -> list[float]:
+def oracle_scores(
+    seeds: Sequence[int], *, make: type[OraclePhysicist] = OraclePhysicist, difficulty: str = "medium"
+) -> list[float]:
     """The same for the oracle, which is shown the world."""
     found = []
     for seed in seeds:
-        environment, policy = ColliderEnvironment(), OraclePhysicist()
-        complete = {"scenario": "mixed", "difficulty": "medium", **options}
-        observation = environment.reset(seed=seed, episode_id="e", options=complete)
+        environment, policy = ColliderEnvironment(), make()
+        options = {"scenario": "mixed", "difficulty": difficulty}
+        observation = environment.reset(seed=seed, episode_id="e", options=options)
         policy.see(environment.snapshot())
         while not observation.done:
             observation = environment.step(policy.choose(observation).action)
@@ -73,7 +77,7 @@ def test_random_heuristic_reference_and_oracle_stand_in_this_order() -> None:
     reference = scores(lambda seed: ReferencePhysicist(), SEEDS, **hard)
     assert above(heuristic, scores(RandomPhysicist, SEEDS, **hard)) > 2.0
     assert above(reference, heuristic) > 2.0
-    assert above(oracle_scores(SEEDS, **hard), reference) > 2.0
+    assert above(oracle_scores(SEEDS, difficulty="hard"), reference) > 2.0
 
 
 class ClaimAtOnce(PlannedPhysicist):
@@ -190,3 +194,25 @@ def test_the_reference_breaks_no_rule_that_costs() -> None:
         environment, _ = play(ReferencePhysicist(), seed, difficulty="hard")
         lab = environment.laboratory
         assert lab.hard == 0 and set(lab.soft) <= {"prescaled_trigger"}
+
+
+def test_no_action_is_dead() -> None:
+    """The physicists that come with the world carry out every action, and each shows something."""
+    shown: dict[str, int] = dict.fromkeys(TOOLS, 0)
+    policies = [*(ReferencePhysicist() for _ in range(3)), *(RandomPhysicist(seed) for seed in range(8))]
+    for seed, policy in enumerate(policies):
+        environment = ColliderEnvironment()
+        options = {"scenario": "any", "difficulty": "easy"}
+        observation = environment.reset(seed=seed, episode_id="e", options=options)
+        while not observation.done:
+            action = policy.choose(observation).action
+            observation = environment.step(action)
+            if observation.refused is None:
+                shown[action["tool"]] += len(observation.content["last_result"]) > 1
+    assert all(shown.values()), shown
+
+
+def test_who_is_told_where_to_look_still_has_to_measure() -> None:
+    seeds = SEEDS[:4]
+    told = oracle_scores(seeds, make=ToldWherePhysicist)
+    assert 0.6 < np.mean(told) < np.mean(oracle_scores(seeds)) - 0.01

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import numpy as np
@@ -14,7 +15,8 @@ from spectator.environments.collider.nature import expected_background, expected
 from spectator.environments.collider.physicists import HeuristicPhysicist
 from spectator.environments.collider.physics import CHANNELS, background_angles, energy_gain, signal_angles
 from spectator.environments.collider.reference_physicist import ReferencePhysicist
-from spectator.environments.collider.scenarios import TIERS, draw
+from spectator.environments.collider.scenarios import SHARES, TIERS, draw
+from spectator.environments.collider.world import PACKS
 from tests.environments.collider.campaigns import carry_out, opened, play
 
 
@@ -109,7 +111,9 @@ def test_real_events_are_each_in_one_run_at_most() -> None:
     )
     lab = environment.laboratory
     edges, counts = dimuon_spectrum()
-    first = int(np.argmin(np.abs(edges - lab.task.channels["dilepton_mumu"].edges_gev[0])))
+    assert lab.nature.recorded is not None
+    places = np.array([lab.nature.recorded.axis(edge) for edge in edges])
+    first = int(np.argmin(np.abs(places - lab.task.channels["dilepton_mumu"].edges_gev[0])))
     taken = sum(counted(run.data["dilepton_mumu"]).sum(axis=1) for run in lab.runs)
     assert np.all(taken <= counts[first : first + len(taken)])
     one, two = (counted(run.data["dilepton_mumu"]).sum() for run in lab.runs)
@@ -132,11 +136,12 @@ def test_the_reference_finds_the_resonances_of_the_real_dimuons_and_not_the_shou
 @pytest.mark.parametrize("seed", [6, 7, 23])
 def test_the_reference_measures_the_psi2s_alone_within_its_error(seed: int) -> None:
     environment, end = play(ReferencePhysicist(), seed, scenario="open_data_dimuon")
-    lab, truth = environment.laboratory, PDG["psi2s"].mass_gev
+    lab = environment.laboratory
+    assert lab.nature.recorded is not None
+    truth, jpsi = (lab.nature.recorded.axis(PDG[name].mass_gev) for name in ("psi2s", "jpsi"))
     offer, claim = lab.task.channels["dilepton_mumu"], lab.claim
     assert lab.task.real_data == "psi2s"
     assert [particle.mass_gev for particle in lab.nature.particles] == [truth]
-    jpsi = PDG["jpsi"].mass_gev
     assert offer.edges_gev[0] > jpsi * (1.0 + 8.0 * offer.relative_resolution)
     assert claim is not None and claim["kind"] == "discovery" and claim["channels"] == ["dilepton_mumu"]
     assert abs(claim["mass_gev"] - truth) < claim["mass_error_gev"] < 0.002 * truth
@@ -163,6 +168,48 @@ def test_the_shoulder_is_no_discovery_for_a_plan_that_does_not_look_whether_its_
     raise AssertionError("no seed has the shoulder")
 
 
+def test_a_table_of_particles_does_not_answer_on_the_axis_of_real_data() -> None:
+    """Known masses miss, and so does the place in the window where a resonance usually is."""
+    places, hits = dict[str, list[tuple[float, float]]](), 0
+    for seed in range(120):
+        task, nature = draw("open_data_4l" if seed % 4 == 0 else "open_data_dimuon", "medium", seed)
+        shown = json.dumps(task.public)
+        assert not any(name in shown for name in ("jpsi", "upsilon", "higgs", "psi2s"))
+        (offer,) = task.channels.values()
+        width = offer.relative_resolution
+        if not nature.particles:
+            continue
+        mass, (low, high) = nature.particles[0].mass_gev, task.window_gev
+        hits += any(abs(mass / known.mass_gev - 1.0) < 2.0 * width for known in PDG.values())
+        span = math.log(high / low)
+        places.setdefault(task.real_data, []).append((math.log(mass / low) / span, span / width))
+        assert low * (1.0 + 3.0 * width) < mass < high * (1.0 - 3.0 * width)
+    assert hits < 20 and set(places) == {"jpsi", "psi2s", "upsilon", "z", "four_lepton"}
+    for region, found in places.items():
+        shares, widths = np.array(found).T
+        misses = np.abs(shares - np.median(shares)) * widths
+        assert np.median(misses) > 0.5, (region, misses)  # ten times the error of a measurement
+
+
+def test_the_reference_measures_the_published_four_lepton_resonance() -> None:
+    rewards = []
+    for seed in range(10):
+        environment, end = play(ReferencePhysicist(), seed, scenario="open_data_4l")
+        assert environment.laboratory.task.public["published_z"] == 3.2
+        if environment.state["result"] == "published resonance measured":
+            assert environment.state["correct"] and environment.state["correct_mass"]
+            assert "claim_below_3sigma" not in environment.laboratory.soft
+            rewards.append(end.reward)
+    assert len(rewards) >= 7 and min(rewards) > 0.6
+
+
+def test_packs_draw_every_kind_of_campaign() -> None:
+    for tier in ("easy", "medium", "hard", "expert"):
+        pack = PACKS[tier]
+        drawn = {draw(pack.options["scenario"], tier, seed)[1].scenario for seed in pack.seeds}
+        assert drawn == set(SHARES), tier
+
+
 def test_the_four_lepton_higgs_is_seen_where_it_is_and_is_no_discovery() -> None:
     environment, observation = opened(1, scenario="open_data_4l")
     task = observation.content["task"]
@@ -183,5 +230,6 @@ def test_the_four_lepton_higgs_is_seen_where_it_is_and_is_no_discovery() -> None
         ],
     )
     scan = end.content["findings"]["four_lepton"]["scan"]
-    assert abs(scan["best_mass_gev"] - 125.1) < 2.5
+    particle = environment.laboratory.nature.particles[0]
+    assert abs(scan["best_mass_gev"] / particle.mass_gev - 1.0) < 0.025
     assert 2.0 < scan["best_z"] < 4.0

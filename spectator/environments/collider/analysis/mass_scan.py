@@ -60,6 +60,7 @@ class Scan:
         best_z: That ``z``.
         background_p_value: p-value of the background fit, without the four resolutions around the best
             mass. If it is small, the background does not fit and ``z`` means little.
+        expected: Events of the fitted background, by bin.
     """
 
     masses_gev: tuple[float, ...]
@@ -69,6 +70,7 @@ class Scan:
     best_z: float
     background: str
     background_p_value: float
+    expected: tuple[float, ...]
 
 
 def scan(
@@ -113,6 +115,7 @@ def scan(
         float(z[top]),
         name,
         _shape_p_value(edges, seen, columns, float(masses[top]), float(sigmas[top])),
+        tuple(smooth.tolist()),
     )
 
 

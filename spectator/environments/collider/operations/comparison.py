@@ -38,6 +38,9 @@ from spectator.environments.collider.task import HardRule, six
 MANY_EVENTS: Final = 25
 """Least events under a peak for a Gaussian yield."""
 
+CURVE_MASSES: Final = 13
+"""Masses at which the limits of a window are drawn, evenly in their logarithm."""
+
 
 def set_limit(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     """Set an upper limit at a mass."""
@@ -57,17 +60,38 @@ def set_limit(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     }
     analysis.findings[f"limit:{mass:g}"] = True
     analysis.findings.setdefault("limits", []).append(result)
-    lab.add_fact("limit_set", **result)
+    lab.add_fact("limit_set", **result, curve=_limit_curve(lab, analysis, counts))
     return result
 
 
+def _limit_curve(lab: Laboratory, analysis: ChannelAnalysis, counts: Any) -> dict[str, Any]:
+    """Return the limits over the searched window, in fb."""
+    if "limit_curve" not in analysis.findings:
+        edges, masses = lab.edges(analysis), np.geomspace(*analysis.window_gev, CURVE_MASSES)
+        rows = []
+        for mass in masses:
+            events = np.array(_limit(edges, counts, float(mass), analysis, closed=True))
+            rows.append([six(limit) for limit in events / max(events_per_fb(lab, analysis, mass), 1e-12)])
+        analysis.findings["limit_curve"] = {
+            "masses_gev": [six(mass) for mass in masses],
+            "observed_fb": [row[0] for row in rows],
+            "expected_fb": [row[3] for row in rows],
+            "band_fb": [[row[1], row[2], row[4], row[5]] for row in rows],
+        }
+    curve: dict[str, Any] = analysis.findings["limit_curve"]
+    return curve
+
+
 def _limit(
-    edges: Array, counts: Any, mass: float, analysis: ChannelAnalysis
+    edges: Array, counts: Any, mass: float, analysis: ChannelAnalysis, *, closed: bool = False
 ) -> tuple[float, float, float, float, float, float]:
     """Return the observed limit, then those expected at -2 to +2 sigma, in events.
 
     With many events under the peak the profile likelihood is used, and a Gaussian yield for what is expected
     (arXiv:1007.1727). With few, the events within two resolutions are counted.
+
+    Args:
+        closed: Use a Gaussian yield for the observed limit too, which is ten times as fast.
     """
     sigma = resolution_at(analysis, mass)
     near = np.abs(0.5 * (edges[1:] + edges[:-1]) - mass) < COUNTED_SIGMA * sigma
@@ -77,7 +101,12 @@ def _limit(
     asimov = search.problem.with_counts(search.null.expected)
     error = asimov.error(asimov.fit(start=search.null.beta))
     expected = [error * (z_of_p(0.05 * p_of_z(-number)) + number) for number in (-2, -1, 0, 1, 2)]
-    observed = limit_of(search.problem, search.null.expected)
+    if closed:
+        fit = search.problem.fit(start=search.null.beta)
+        best, spread = float(fit.theta[0]), search.problem.error(fit)
+        observed = best + spread * z_of_p(0.05 * p_of_z(-best / spread))
+    else:
+        observed = limit_of(search.problem, search.null.expected)
     return observed, expected[0], expected[1], expected[2], expected[3], expected[4]
 
 

@@ -143,6 +143,7 @@ def scan_bump(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
         **result,
         masses_gev=[six(mass) for mass in found.masses_gev],
         z=[_three(z) for z in found.z],
+        expected=[six(value) for value in found.expected],
     )
     return {**result, "shape_p_value": six(misfit.p_value)}
 
@@ -345,6 +346,7 @@ def submit_discovery_claim(lab: Laboratory, given: actions.SubmitClaim) -> dict[
         "z_global": given.z_global,
         "signal_limit": None,
         "limit_mass_gev": None,
+        "rate_limit_fb": None,
         "probability": given.probability,
         "channel_probabilities": given.channel_probabilities or {given.channel: 1.0},
         "spin_probabilities": given.spin_probabilities or {str(spin): six(1 / 3) for spin in range(3)},
@@ -391,7 +393,9 @@ def _note_broken_rules(lab: Laboratory, given: actions.SubmitClaim, measured: di
             )
         else:
             lab.note("overclaimed_z", f"Measured were {z_local:g} sigma local and {z_global:g} global.")
-    if z_global < 3.0:
+    if lab.task.published_z is not None:
+        pass  # it was found before
+    elif z_global < 3.0:
         lab.note("claim_below_3sigma", f"{z_global:g} sigma global is no evidence.")
     elif given.kind == "discovery" and z_global < 5.0:
         lab.note("claim_below_5sigma_as_discovery", f"{z_global:g} sigma global is evidence, no discovery.")
@@ -427,6 +431,7 @@ def conclude_null(lab: Laboratory, given: actions.ConcludeNull) -> dict[str, Any
         "z_global": None,
         "signal_limit": None if strongest is None else strongest["signal_limit"],
         "limit_mass_gev": None if strongest is None else strongest["mass_gev"],
+        "rate_limit_fb": None if strongest is None else strongest["rate_limit_fb"],
         "probability": given.probability,
         "channel_probabilities": {},
         "spin_probabilities": {},

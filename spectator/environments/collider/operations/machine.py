@@ -149,7 +149,7 @@ def calibrate_detector(lab: Laboratory, given: actions.CalibrateDetector) -> dic
     if lab.fitted_candles.get(candle.name) == len(lab.runs):
         raise HardRule("redundant", f"{candle.name} is fitted in all that was recorded.")
     if lab.task.real_data:
-        return _keep(lab, candle, _fit_real(candle))
+        return _keep(lab, candle, _fit_real(lab, candle))
     counts = sum(
         (run.candles[candle.name] for run in lab.runs), start=np.zeros_like(lab.runs[0].candles[candle.name])
     )
@@ -192,15 +192,17 @@ def _fit(lab: Laboratory, candle: Candle, counts: Any) -> tuple[DetectorScale, d
     return scale, _calibration(candle, scale, fit)
 
 
-def _fit_real(candle: Candle) -> tuple[DetectorScale, dict[str, Any]]:
-    """Calibrate on the known resonance in the real data.
+def _fit_real(lab: Laboratory, candle: Candle) -> tuple[DetectorScale, dict[str, Any]]:
+    """Calibrate on the known resonance in the real data, on the campaign's axis.
 
     Its scale holds elsewhere to ``REAL_SCALE_ERROR``.
     """
-    edges, counts = candle_spectrum(candle.name)
-    found = calibrate(candle.name, edges, counts)
+    recorded = lab.nature.recorded
+    assert recorded is not None
+    found = calibrate(recorded.candle, *candle_spectrum(recorded.candle))
+    error = math.hypot(found.scale_error, REAL_SCALE_ERROR)
     scale = DetectorScale(
-        six(found.scale), six(math.hypot(found.scale_error, REAL_SCALE_ERROR)), candles=(candle.name,)
+        six(found.scale**recorded.axis.power), six(recorded.axis.power * error), candles=(candle.name,)
     )
     return scale, _calibration(candle, scale, found.fit)
 

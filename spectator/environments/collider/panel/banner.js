@@ -1,7 +1,7 @@
 // @ts-check
 // The strip above everything: the phase of the campaign, the significance, and what is left of money, luminosity and days.
 
-import { bestGlobal, claimWords, figure, phaseWords, standing } from "./words.js";
+import { claimWords, figure, mainFigure, phaseWords } from "./words.js";
 
 const GAUGES = /** @type {const} */ ([["budget_left_musd", "Money", "MUSD"], ["luminosity_left_fb", "Luminosity", "fb⁻¹"], ["days_left", "Time", "days"]]);
 
@@ -10,7 +10,7 @@ export function mountBanner(place, { ui: { h, svg, setText } }) {
   const phase = h("span", { class: "campaign__phase" });
   const task = h("p", { class: "campaign__task" });
   const z = h("span", { class: "campaign__z" });
-  const unit = h("span", { class: "campaign__unit" }, "σ global");
+  const unit = h("span", { class: "campaign__unit" });
   const words = h("span", { class: "campaign__standing" });
   const gauges = GAUGES.map(([field, label, of]) => gauge(field, label, of));
   const element = h("section", { class: "campaign", "aria-label": "Campaign" },
@@ -40,14 +40,15 @@ export function mountBanner(place, { ui: { h, svg, setText } }) {
     element,
     /** @param {any} world */
     update(world) {
-      const best = bestGlobal(world);
+      const main = mainFigure(world);
       setText(phase, phaseWords(world.phase));
       setText(task, world.claim ? claimWords(world.claim) : world.task?.campaign ?? "");
       task.title = task.textContent ?? "";
-      setText(z, best === undefined ? "–" : best.toFixed(1));
-      setText(words, standing(best));
-      element.classList.toggle("campaign--discovery", (best ?? 0) >= 5);
-      element.classList.toggle("campaign--none", best === undefined);
+      setText(z, main.value);
+      setText(unit, main.unit);
+      setText(words, main.words);
+      element.classList.toggle("campaign--discovery", main.good);
+      element.classList.toggle("campaign--none", main.value === "–");
       for (const one of gauges) one.update(world);
     },
   };

@@ -16,11 +16,11 @@ export function mountClaim({ ui: { h, replace }, truth }) {
     h("ul", {}, ...Object.entries(shares).sort((a, b) => b[1] - a[1]).map(([name, share]) => h("li", {}, h("span", {}, say(name)), h("meter", { min: 0, max: 1, value: share, "aria-label": say(name) }), h("b", {}, `${figure(100 * share, 2)} %`))))) : null);
 
   /** @param {any} world */
-  function draw({ claim, verdict }) {
+  function draw({ claim, verdict, task }) {
     replace(body, h("p", { class: "claim__words" }, claimWords(claim)),
       bars("Which channel", claim.channel_probabilities, channelMark), bars("Which spin", claim.spin_probabilities, (name) => `spin ${name.replace(/^spin/, "")}`),
       verdict ? h("p", { class: "claim__verdict" }, h("b", {}, verdict.verdict), ` · score ${figure(verdict.score, 3)}`) : null,
-      verdict ? h("ul", { class: "claim__flags" }, ...verdicts(verdict).map(([name, right]) => h("li", { class: right ? "claim__flag is-right" : "claim__flag" }, `${right ? "✓" : "✗"} ${name}`))) : null,
+      verdict ? h("ul", { class: "claim__flags" }, ...verdicts({ verdict, claim, task }).map(([name, right]) => h("li", { class: right ? "claim__flag is-right" : "claim__flag" }, `${right ? "✓" : "✗"} ${name}`))) : null,
       verdict ? h("div", { class: "claim__truth" }, h("h3", {}, "The truth, sealed until now"), known === null ? h("p", { class: "quiet" }, "It is in the sealed record of this episode.") : h("ul", {}, ...truthLines(known).map((line) => h("li", {}, line)))) : null);
   }
 

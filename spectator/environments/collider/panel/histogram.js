@@ -44,24 +44,39 @@ export function scaled(bins, expected, counts = (bin) => !bin.hidden) {
   return told > 0 && seen > 0 ? expected.map((value) => (value * seen) / told) : expected;
 }
 
-/** How many standard deviations each bin lies from what is expected: (seen - expected) / sqrt(expected) for each bin that may be seen, else null. @param {Bin[]} bins @param {number[]} expected */
-export const residuals = (bins, expected) => bins.map((bin, index) => (bin.hidden || !(expected[index] > 0) ? null : ((bin.value - expected[index]) * Math.sqrt(bin.share)) / Math.sqrt(expected[index])));
+/**
+ * Central 68 % interval of a Poisson mean, by the approximation of Wilson and Hilferty to Garwood's; 0 to 1.8 for no event.
+ * @param {number} count @returns {[number, number]}
+ */
+export function poissonInterval(count) {
+  const cube = (/** @type {number} */ n, /** @type {number} */ z) => (n > 0 ? n * Math.max(0, 1 - 1 / (9 * n) + z / (3 * Math.sqrt(n))) ** 3 : 0);
+  return [cube(count, -1), cube(count + 1, 1)];
+}
 
 /**
- * The vertical scale of a spectrum: logarithmic where it falls by more than a factor of 25.
+ * How many standard deviations each bin lies from what is expected, for Poisson counts: the signed root of the deviance (Baker and Cousins, NIM 221 (1984) 437). Null for bins that are hidden or without expectation.
+ * @param {Bin[]} bins @param {number[]} expected
+ */
+export const residuals = (bins, expected) => bins.map(({ hidden, count, share }, index) => (hidden || !(expected[index] > 0) ? null : pull(count, expected[index] * share)));
+
+/** @param {number} seen @param {number} mean */
+export const pull = (seen, mean) => Math.sign(seen - mean) * Math.sqrt(Math.max(0, 2 * (mean - seen + (seen > 0 ? seen * Math.log(seen / mean) : 0))));
+
+/**
+ * The vertical scale of a spectrum: logarithmic where it falls by more than a factor of 40.
  * @param {number[]} values @param {number} base @param {number} top pixels
  */
 export function verticalScale(values, base, top) {
   const positive = values.filter((value) => value > 0);
   const [most, least] = [Math.max(1, ...positive), positive.length ? Math.min(...positive) : 0];
-  if (positive.length && most / Math.max(least, 0.8) > 25) {
+  if (positive.length && most / Math.max(least, 0.8) > 40) {
     const [low, high] = [Math.floor(Math.log10(Math.max(least, 0.8)) - 0.2), Math.log10(most * 1.6)];
     const ticks = Array.from({ length: Math.floor(high) - low + 1 }, (_, index) => 10 ** (low + index)).filter((tick) => tick >= 0.5);
     return { logarithmic: true, ticks, y: (/** @type {number} */ value) => base - ((Math.log10(Math.max(value, 10 ** low)) - low) / (high - low)) * (base - top) };
   }
   const floor = least > 0.45 * most ? least - 0.6 * (most - least) : 0;
   const from = Math.max(0, floor);
-  const to = most + 0.12 * (most - from) + Math.sqrt(most) * 0.6;
+  const to = most + 0.08 * (most - from);
   return { logarithmic: false, ticks: roundTicks(from, to, 4), y: (/** @type {number} */ value) => base - ((Math.max(value, from) - from) / (to - from)) * (base - top) };
 }
 

@@ -5,10 +5,12 @@ import { mountAngles } from "./angles.js";
 import { mountBanner } from "./banner.js";
 import { mountBooks } from "./books.js";
 import { mountClaim } from "./claim.js";
+import { mountLimits } from "./limits.js";
 import { mountScan } from "./scan.js";
 import { sections } from "./sections.js";
 import { mountSpectrum } from "./spectrum.js";
 import { mountTimeline } from "./timeline.js";
+import { argument } from "./words.js";
 
 export default {
   /** @param {HTMLElement} root @param {any} ctx */
@@ -19,10 +21,11 @@ export default {
     const scan = mountScan(ctx);
     const timeline = mountTimeline(ctx);
     const claim = mountClaim(ctx);
+    const limits = mountLimits(ctx);
     const angles = mountAngles(ctx);
     const books = mountBooks(ctx);
-    root.append(h("div", { class: "collider" }, scan.element, timeline.element, claim.element, angles.element, books.element));
-    const parts = ctx.parts([banner, spectrum, claim, scan, timeline, angles, books]);
+    root.append(h("div", { class: "collider" }, scan.element, timeline.element, claim.element, limits.element, angles.element, books.element));
+    const parts = ctx.parts([banner, spectrum, claim, scan, timeline, limits, angles, books]);
     return {
       /** @param {any} state @param {any} event */
       update(state, event) {
@@ -37,4 +40,5 @@ export default {
   },
   sections: (/** @type {any} */ state) => sections(state.world ?? {}),
   names: () => ({ physicist: "Physicist" }),
+  argument,
 };

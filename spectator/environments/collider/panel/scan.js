@@ -29,13 +29,13 @@ export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
     replace(figures);
   }
 
-  /** @param {[string, any][]} scans @param {any} significance */
-  function draw(scans, significance) {
+  /** @param {[string, any][]} scans @param {any} significance @param {any} looks */
+  function draw(scans, significance, looks) {
     const masses = scans.flatMap(([, scan]) => scan.masses_gev);
     const deepest = Math.max(5.4, ...scans.map(([, scan]) => scan.best_z)) + 0.4;
     const x = charts.linear([Math.min(...masses), Math.max(...masses)], [LEFT, RIGHT]);
     const y = charts.linear([log10P(0), log10P(deepest)], [TOP, BASE]);
-    const needed = significance ? [3, 5].map((z) => [z, localFor(z, significance.upcrossings, significance.trials)]) : [];
+    const needed = significance ? [3, 5].map((z) => [z, localFor(z, significance.upcrossings, trialsOf(significance))]) : [];
     const sigmas = apart(Array.from({ length: Math.floor(deepest) }, (_, index) => Math.floor(deepest) - index), (z) => y(log10P(z)));
     replace(drawing, svg("path", { class: "spectrum__axis", d: `M${LEFT} ${TOP}V${BASE}H${RIGHT}` }),
       svg("g", { class: "chart__grid", "aria-hidden": "true" }, ...sigmas.flatMap((z) => [svg("path", { d: `M${LEFT} ${charts.round(y(log10P(z)))}H${RIGHT}` }), svg("text", { x: RIGHT + 6, y: charts.round(y(log10P(z))) + 4 }, `${z} σ`)])),
@@ -45,7 +45,7 @@ export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
       ...scans.map(([, scan]) => svg("circle", { class: "scan__best", cx: charts.round(x(scan.best_mass_gev)), cy: charts.round(y(log10P(Math.max(0, scan.best_z)))), r: 4 })));
     replace(legend, ...scans.map(([name], index) => h("span", { class: `scan__key scan__key--${index % 3}` }, channelMark(name))));
     replace(words, ...said(scans, significance, needed));
-    replace(figures, charts.figuresTable("Largest excesses", ["Channel", "GeV", "sigma, local", "events"], scans.flatMap(([name, scan]) => scan.candidates.map((/** @type {any} */ one) => [channelMark(name), figure(one.mass_gev, 5), figure(one.z_local, 2), figure(one.signal)]))));
+    replace(figures, account(looks), charts.figuresTable("Largest excesses", ["Channel", "GeV", "sigma, local", "events"], scans.flatMap(([name, scan]) => scan.candidates.map((/** @type {any} */ one) => [channelMark(name), figure(one.mass_gev, 5), figure(one.z_local, 2), figure(one.signal)]))));
   }
 
   /** As many of `values` as stand far enough apart to be read, from the first on. @param {number[]} values @param {(value: number) => number} y */
@@ -66,7 +66,14 @@ export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
   function said(scans, significance, needed) {
     const best = scans.map(([name, scan]) => h("span", {}, `${channelMark(name)}: `, h("b", {}, `${figure(scan.best_z, 2)} σ`), ` local at ${figure(scan.best_mass_gev, 5)} GeV${scan.shape_ok ? "" : ", but the background fit is poor there"}. `));
     if (!significance) return [...best, h("span", { class: "quiet" }, "The look-elsewhere effect has not been estimated yet.")];
-    return [...best, h("span", { class: "quiet" }, `Look-elsewhere effect: ${figure(significance.upcrossings, 2)} upcrossings expected${significance.trials ? `. Look ${significance.look} at data counts a p-value ${significance.trials} times` : ""}${significance.background_fits === false ? ", and no background describes the data" : ""}, so 5 σ global needs ${figure(needed[1][1], 2)} σ local.`)];
+    return [...best, h("span", { class: "quiet" }, `Look-elsewhere effect: ${figure(significance.upcrossings, 2)} upcrossings expected${trialsOf(significance) > 1 ? `, and each p-value counts ${trialsOf(significance)} times for the looks taken` : ""}${significance.background_fits === false ? "; no background describes the data" : ""}, so 5 σ global needs ${figure(needed[1][1], 2)} σ local.`)];
+  }
+
+  /** The looks taken, each with how many times its p-values count. @param {any} looks */
+  function account(looks) {
+    const rows = Object.entries(looks ?? {}).sort(([a], [b]) => Number(a) - Number(b));
+    return rows.length ? h("table", { class: "books__table" }, h("caption", {}, "Account of looks"), h("thead", {}, h("tr", {}, ...["look", "at", "a p-value counts"].map((name) => h("th", { scope: "col" }, name)))),
+      h("tbody", {}, ...rows.map(([number, look]) => h("tr", {}, h("th", { scope: "row" }, number), h("td", {}, look.opened), h("td", {}, `${figure(look.trials)} times`))))) : null;
   }
 
   return {
@@ -78,7 +85,10 @@ export function mountScan({ ui: { h, svg, replace, setText }, charts }) {
       const scans = /** @type {[string, any][]} */ (Object.entries(world.channels ?? {}).filter(([, channel]) => channel.scan).map(([name, channel]) => [name, channel.scan]));
       if (!scans.length) return empty();
       const found = Object.values(world.channels).map((/** @type {any} */ one) => one.significance).filter(Boolean).sort((a, b) => b.z_global - a.z_global)[0];
-      draw(scans, found);
+      draw(scans, found, world.looks);
     },
   };
 }
+
+/** How many times a p-value counts for the looks taken. @param {any} significance */
+const trialsOf = ({ trials, channels_searched: channels }) => trials ?? channels ?? 1;

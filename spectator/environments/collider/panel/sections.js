@@ -29,8 +29,8 @@ function significanceWords(world) {
 }
 
 /** @param {any} world */
-function claimLines({ claim, verdict }) {
-  const graded = verdict ? [`Verdict: ${verdict.verdict}, score ${figure(verdict.score)}`, verdicts(verdict).map(([name, right]) => `${name} ${right ? "correct" : "wrong"}`).join(", ")] : [];
+function claimLines({ claim, verdict, task }) {
+  const graded = verdict ? [`Verdict: ${verdict.verdict}, score ${figure(verdict.score)}`, verdicts({ verdict, claim, task }).map(([name, right]) => claim.kind === "null" ? name : `${name} ${right ? "correct" : "wrong"}`).join(", ")] : [];
   return [claimWords(claim), ...graded];
 }
 
@@ -45,7 +45,7 @@ function channelLines({ spectrum, open, background, scan, significance, fit, ang
     angle ? `Spin: ${String(angle.best).replaceAll("_", " ")} fits the angles best` : "",
     check ? `${check.first} against ${check.second}: p = ${figure(check.p_value, 2)}` : "",
     systematics ? `The choice of background could fake ${figure(systematics.spurious)} events` : "",
-    limit ? `Limit: fewer than ${figure(limit.signal_limit)} events at ${figure(limit.mass_gev, 5)} GeV, 95 % CL` : "",
+    limit ? `Limit: ${figure(limit.rate_limit_fb)} fb, ${figure(limit.signal_limit)} events, at ${figure(limit.mass_gev, 5)} GeV, 95 % CL` : "",
   ].filter(Boolean);
 }
 

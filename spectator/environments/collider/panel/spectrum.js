@@ -1,12 +1,12 @@
 // @ts-check
 // The mass spectrum: what was counted, what is hidden, the fit, and the residuals below.
 
-import { binsOf, mergedValues, residuals, roundTicks, scaled, verticalScale } from "./histogram.js";
+import { binsOf, mergedValues, poissonInterval, pull, residuals, roundTicks, scaled, verticalScale } from "./histogram.js";
 import { channelMark, channelName, figure, measured } from "./words.js";
 
 const WIDTH = 720;
 const HEIGHT = 400;
-const LEFT = 52;
+const LEFT = 66;
 const RIGHT = WIDTH - 10;
 const BASE = 286;
 const MIDDLE = 348;
@@ -58,27 +58,28 @@ export function mountSpectrum(place, { ui: { h, svg, replace, setText }, charts 
 
   /** @param {string} name @param {any} channel */
   function drawChannel(name, channel) {
-    const { spectrum, background, fit, open } = channel;
+    const { spectrum, background, fit, open, scan } = channel;
     const blinded = open ? [] : spectrum.blinded_gev ?? [];
     const { bins, merged } = binsOf(spectrum.edges_gev, open ? spectrum.counts : spectrum.sidebands ?? spectrum.counts, blinded);
     const x = charts.linear([bins[0].low, bins.at(-1)?.high ?? 1], [LEFT, RIGHT]);
-    const told = background ? scaled(bins, mergedValues(background.expected, merged), (bin) => !bin.hidden && outside(bin, spectrum.window_gev)) : [];
-    const seen = bins.filter((bin) => !bin.hidden).map((bin) => bin.value);
+    const expected = open ? mergedValues(scan?.expected ?? [], merged) : background ? scaled(bins, mergedValues(background.expected, merged)) : [];
+    const seen = bins.filter((bin) => !bin.hidden).flatMap((bin) => [bin.value, poissonInterval(bin.count)[1] / bin.share]);
     const peak = fit ? fitted(fit, merged) : null;
-    const vertical = verticalScale([...seen, ...(peak ? [] : told)], BASE, 14);
-    replace(drawing, frame(), horizontal(vertical.ticks, vertical.y), bottom(bins, x),
+    const vertical = verticalScale([...seen, ...(peak ? [] : expected)], BASE, 14);
+    replace(drawing, frame(), horizontal(vertical.ticks, vertical.y), bottom(bins, x, channelMark(name)),
+      svg("text", { class: "spectrum__title", transform: `translate(13 ${(10 + BASE) / 2}) rotate(-90)`, "text-anchor": "middle" }, perBin(bins)),
       blinded.length === 2 ? hidden(blinded, x) : null, open ? windowOf(spectrum.window_gev, x) : null,
-      peak ? line("spectrum__background", peak.under.map(([mass, value]) => [x(mass), vertical.y(value)])) : told.length ? line("spectrum__background", bins.map((bin, index) => [x(centre(bin)), vertical.y(told[index])])) : null,
+      peak ? line("spectrum__background", peak.under.map(([mass, value]) => [x(mass), vertical.y(value)])) : expected.length ? line("spectrum__background", bins.map((bin, index) => [x(centre(bin)), vertical.y(expected[index])])) : null,
       peak ? line("spectrum__fit", peak.points.map(([mass, value]) => [x(mass), vertical.y(value)])) : null,
-      ...bins.filter((bin) => !bin.hidden).map((bin) => point(bin, x, vertical.y)), ...below(bins, peak ? peak.background(bins) : told, peak, x));
+      ...bins.filter((bin) => !bin.hidden).map((bin) => point(bin, x, vertical.y)), ...below(bins, peak ? peak.background(bins) : expected, peak, x));
     replace(legend, h("span", { class: "spectrum__key" }, open ? `data, ${figure(spectrum.luminosity_fb)} fb⁻¹` : "data beside the window"),
-      peak ? h("span", { class: "spectrum__key spectrum__key--background" }, "background of the fit") : told.length ? h("span", { class: "spectrum__key spectrum__key--background" }, `background: ${String(background.function).replaceAll("_", " ")}, p = ${figure(background.p_value, 2)}`) : null,
+      peak ? h("span", { class: "spectrum__key spectrum__key--background" }, "background of the fit") : expected.length ? h("span", { class: "spectrum__key spectrum__key--background" }, open ? "background, fitted to these data" : `background: ${String(background.function).replaceAll("_", " ")}, p = ${figure(background.p_value, 2)}, from the tuning sample`) : null,
       peak ? h("span", { class: "spectrum__key spectrum__key--fit" }, `fit: ${figure(fit.signal)} ± ${figure(fit.signal_error, 2)} events`) : null,
       blinded.length === 2 ? h("span", { class: "spectrum__key spectrum__key--hidden" }, "blinded") : null,
       merged > 1 ? h("span", { class: "quiet" }, `${merged} bins drawn as one`) : null);
     setText(title, `Mass spectrum, ${channelName(name)}`);
-    setText(note, fit?.converged ? `Peak at ${measured(fit.corrected_mass_gev, fit.corrected_error_gev)} GeV, χ² ${figure(fit.chi2)} for ${fit.ndf} degrees of freedom` : open ? "Below: each bin’s distance from the background, in standard deviations" : "The window opens when the selection is frozen");
-    replace(figures, charts.figuresTable(`Events by mass, ${channelName(name)}`, ["GeV", "events", "background"], bins.map((bin, index) => [`${figure(bin.low, 5)} to ${figure(bin.high, 5)}`, bin.hidden ? "blinded" : bin.count, told[index] === undefined ? "–" : figure(told[index])])));
+    setText(note, fit?.converged ? `Peak at ${measured(fit.corrected_mass_gev, fit.corrected_error_gev)} GeV, χ² ${figure(fit.chi2)} for ${fit.ndf} degrees of freedom` : open ? expected.length ? "Bars: 68 % Poisson intervals. Below: the distance from the fitted background in standard deviations (signed root of the Poisson deviance)" : "Bars: 68 % Poisson intervals. The scan fits the background to these data" : "The window opens when the selection is frozen");
+    replace(figures, charts.figuresTable(`Events by mass, ${channelName(name)}`, ["GeV", "events", "background"], bins.map((bin, index) => [`${figure(bin.low, 5)} to ${figure(bin.high, 5)}`, bin.hidden ? "blinded" : bin.count, expected[index] === undefined ? "–" : figure(expected[index])])));
   }
 
   /** The fitted curve over the bins that it was fitted to. @param {any} fit @param {number} merged */
@@ -89,7 +90,7 @@ export function mountSpectrum(place, { ui: { h, svg, replace, setText }, charts 
     const middle = (/** @type {number} */ index) => (edges[index] + (edges[index + 1] ?? fit.edges_gev.at(-1))) / 2;
     return {
       points: /** @type {[number, number][]} */ (total.map((value, index) => [middle(index), value])),
-      pulls: /** @type {[number, number][]} */ (total.map((value, index) => [middle(index), under[index] > 0 ? (value - under[index]) / Math.sqrt(under[index]) : 0])),
+      pulls: /** @type {[number, number][]} */ (total.map((value, index) => [middle(index), under[index] > 0 ? pull(value, under[index]) : 0])),
       under: /** @type {[number, number][]} */ (under.map((value, index) => [middle(index), value])),
       background: (/** @type {import("./histogram.js").Bin[]} */ bins) => bins.map((bin) => {
         const index = total.findIndex((_, place) => Math.abs(middle(place) - centre(bin)) < (bin.high - bin.low) / 2);
@@ -103,11 +104,11 @@ export function mountSpectrum(place, { ui: { h, svg, replace, setText }, charts 
     svg("path", { d: `M${LEFT} ${charts.round(y(tick))}H${RIGHT}` }),
     svg("text", { x: LEFT - 6, y: charts.round(y(tick)) + 4, "text-anchor": "end" }, figure(tick))]));
 
-  /** @param {import("./histogram.js").Bin[]} bins @param {(value: number) => number} x */
-  const bottom = (bins, x) => svg("g", { class: "chart__axis", "aria-hidden": "true" }, ...roundTicks(bins[0].low, bins.at(-1)?.high ?? 1, 7).flatMap((tick) => [
+  /** @param {import("./histogram.js").Bin[]} bins @param {(value: number) => number} x @param {string} mark */
+  const bottom = (bins, x, mark) => svg("g", { class: "chart__axis", "aria-hidden": "true" }, ...roundTicks(bins[0].low, bins.at(-1)?.high ?? 1, 7).flatMap((tick) => [
     svg("path", { d: `M${charts.round(x(tick))} ${BASE}v4` }),
     svg("text", { x: charts.round(x(tick)), y: HEIGHT - 4, "text-anchor": "middle" }, figure(tick, 5))]),
-    svg("text", { x: RIGHT, y: BASE + 14, "text-anchor": "end" }, "GeV"));
+    svg("text", { class: "spectrum__mass", x: RIGHT, y: BASE + 16, "text-anchor": "end" }, `m(${mark}), GeV`));
 
   /** @param {number[]} range @param {(value: number) => number} x */
   function hidden([low, high], x) {
@@ -131,8 +132,9 @@ export function mountSpectrum(place, { ui: { h, svg, replace, setText }, charts 
 
   /** @param {import("./histogram.js").Bin} bin @param {(value: number) => number} x @param {(value: number) => number} y */
   function point(bin, x, y) {
-    const [cx, error] = [charts.round(x(centre(bin))), Math.sqrt(bin.count) / bin.share];
-    return svg("g", { class: "spectrum__point" }, bin.count > 0 ? svg("path", { d: `M${cx} ${charts.round(y(bin.value + error))}V${charts.round(y(Math.max(0, bin.value - error)))}` }) : null, svg("circle", { cx, cy: charts.round(y(bin.value)), r: 2.4 }));
+    const cx = charts.round(x(centre(bin)));
+    const [low, high] = poissonInterval(bin.count).map((end) => charts.round(y(end / bin.share)));
+    return svg("g", { class: "spectrum__point" }, svg("path", { d: `M${cx} ${high}V${low}` }), svg("circle", { cx, cy: charts.round(y(bin.value)), r: 2.4 }));
   }
 
   /** The residuals. @param {import("./histogram.js").Bin[]} bins @param {number[]} expected @param {ReturnType<typeof fitted> | null} peak @param {(value: number) => number} x */
@@ -163,5 +165,8 @@ export function mountSpectrum(place, { ui: { h, svg, replace, setText }, charts 
 /** @param {import("./histogram.js").Bin} bin */
 const centre = (bin) => (bin.low + bin.high) / 2;
 
-/** @param {import("./histogram.js").Bin} bin @param {number[]} window */
-const outside = (bin, window) => bin.high <= window[0] || bin.low >= window[1];
+/** What a bin holds, for the vertical axis: of even width in GeV, or in the logarithm of the mass. @param {import("./histogram.js").Bin[]} bins */
+function perBin([first, second = first]) {
+  const [one, two] = [first.high - first.low, second.high - second.low];
+  return Math.abs(two / one - 1) < 1e-4 ? `Events / ${figure(one)} GeV` : `Events / ${figure(100 * (first.high / first.low - 1), 2)} % of mass`;
+}

@@ -58,11 +58,43 @@ export function bestGlobal(world) {
   return all.length ? Math.max(...all) : undefined;
 }
 
+/** The figure of the campaign: the best significance, or the strongest limit of a claim of nothing. @param {any} world @returns {{value: string, unit: string, words: string, good: boolean}} */
+export function mainFigure(world) {
+  const { claim, task, verdict } = world;
+  const best = bestGlobal(world);
+  if (claim?.kind === "null" && claim.rate_limit_fb !== undefined) return { value: figure(claim.rate_limit_fb, 2), unit: "fb", words: "strongest limit, 95 % CL", good: verdict?.correct === true };
+  if (task?.published_z && best !== undefined) {
+    const local = Math.max(...Object.values(world.channels).map((/** @type {any} */ one) => one.significance?.z_local ?? 0));
+    return { value: local.toFixed(1), unit: "σ local", words: `published: ${figure(task.published_z)} σ`, good: verdict?.correct === true };
+  }
+  return { value: best === undefined ? "–" : best.toFixed(1), unit: "σ global", words: standing(best), good: (best ?? 0) >= 5 };
+}
+
 /** What a global significance is called. @param {number | undefined} z */
 export function standing(z) {
   if (z === undefined) return "no significance estimated yet";
   if (z >= 5) return "above the discovery threshold";
   return z >= 3 ? "evidence, not a discovery" : "no evidence";
+}
+
+/** Units of an action's arguments, by the end of the name. */
+const UNITS = /** @type {const} */ ([["_gev", "GeV"], ["_tev", "TeV"], ["_fb", "fb⁻¹"]]);
+/** @type {Record<string, string>} */
+const NAMED = { sqrt_s_tev: "collision energy", mass_gev: "mass", mass_error_gev: "mass error", window_gev: "window", other_masses_gev: "other masses", thresholds_gev: "thresholds", luminosity_fb: "luminosity", z_local: "local significance", z_global: "global significance", cut: "score cut" };
+
+/** An argument of an action with its unit, as name and value. @param {string} name @param {unknown} value @returns {[string, string]} */
+export function argument(name, value) {
+  const unit = name.startsWith("z_") ? "σ" : UNITS.find(([end]) => name.endsWith(end))?.[1] ?? "";
+  /** @param {unknown} one @returns {string} */
+  const said = (one) => {
+    if (Array.isArray(one)) return name.startsWith("window") ? one.map(said).join(" to ") : one.map(said).join(", ") || "none";
+    if (typeof one === "object" && one !== null) return Object.entries(one).map(([key, inner]) => `${name.startsWith("spin") ? `spin ${key}` : channelMark(key)} ${said(inner)}`).join(", ") || "not given";
+    if (typeof one === "number") return figure(one, 5);
+    if (one === null) return name.startsWith("window") ? "the whole task’s" : "none";
+    return name === "channel" ? channelMark(String(one)) : String(one).replaceAll("_", " ");
+  };
+  const text = said(value);
+  return [NAMED[name] ?? name.replaceAll("_", " "), unit && /\d/.test(text) ? `${text} ${unit}` : text];
 }
 
 /** @type {Record<string, string>} */
@@ -76,13 +108,18 @@ export const phaseWords = (phase) => PHASES[phase ?? ""] ?? "Planning the machin
 
 /** The claim in words. @param {any} claim */
 export function claimWords(claim) {
-  if (claim.kind === "null") return claim.signal_limit === undefined ? "No signal is claimed." : `No signal is claimed: fewer than ${figure(claim.signal_limit)} events at ${figure(claim.limit_mass_gev, 5)} GeV, 95 % CL.`;
+  if (claim.kind === "null") return claim.rate_limit_fb === undefined ? "No signal is claimed." : `No signal is claimed. Strongest limit: ${figure(claim.rate_limit_fb)} fb at ${figure(claim.limit_mass_gev, 5)} GeV, 95 % CL.`;
   const word = claim.kind === "discovery" ? "Discovery" : "Evidence";
   return `${word} claimed at ${measured(claim.mass_gev, claim.mass_error_gev)} GeV, ${figure(claim.z_global, 2)} σ global (${figure(claim.z_local, 2)} local).`;
 }
 
-/** The four verdicts, in the order of the claim's parts. @param {any} verdict @returns {[string, boolean][]} */
-export const verdicts = (verdict) => [["discovered", verdict.discovered], ["mass", verdict.correct_mass], ["channel", verdict.correct_channel], ["spin", verdict.correct_spin]];
+/** Verdicts in the order of the claim's parts; without a claim there is one. @param {any} world @returns {[string, boolean][]} */
+export function verdicts({ verdict, claim, task = {} }) {
+  if (claim.kind !== "null" && task.published_z) return [["measured", verdict.correct], ["mass", verdict.correct_mass]];
+  if (claim.kind !== "null") return [["discovered", verdict.discovered], ["mass", verdict.correct_mass], ["channel", verdict.correct_channel], ...(task.real_data ? [] : [/** @type {[string, boolean]} */ (["spin", verdict.correct_spin])])];
+  const right = verdict.correct ?? verdict.verdict.startsWith("rightly");
+  return [[right ? "nothing to claim, and nothing claimed" : "missed a resonance", right]];
+}
 
 /** The truth in a line for each particle. @param {any} truth @returns {string[]} */
 export function truthLines(truth) {

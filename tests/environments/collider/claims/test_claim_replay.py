@@ -14,15 +14,20 @@ from click.testing import CliRunner
 
 from spectator.cli import main
 from spectator.cli.verify import replayed
+from spectator.environments.collider import claims
 from spectator.environments.collider.claim_file import claim_file, read_evidence
 from spectator.environments.collider.claims import ClaimFile, ClaimReport, check_claim, read_claim
 from spectator.environments.collider.environment import ColliderEnvironment
 from spectator.environments.collider.world import WORLD
 from spectator.episodes.replayer import verify
+from spectator.errors import InvalidRequest
 from spectator.events import Event, Fact, RecordedEvent, decode, record
 from spectator.observations import Observation
 from spectator.policies.policy import Action
 from tests.environments.collider.claims.stories import digest_of
+
+BESIDE: Final = frozenset({"events", "digest", "spectator_version"})
+"""Fields of a claim file that do not follow from its events: they are the chain, or who wrote the file."""
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -253,6 +258,26 @@ def test_every_changed_field_is_found(events: list[Event]) -> None:
         if not differences(mutated):
             missed.append(name)
     assert missed == [] and tried > 200, tried
+
+
+def test_every_changed_field_beside_the_events_is_found(claim: ClaimFile, events: list[Event]) -> None:
+    """Whatever a file says beside its events, must follow from them."""
+    again = forged(claim, events)
+    whole, missed, tried = json.loads(claim.model_dump_json()), [], 0
+    for path in leaves({name: value for name, value in whole.items() if name not in BESIDE}):
+        mutated = json.loads(json.dumps(whole))
+        inner = mutated
+        for part in path[:-1]:
+            inner = inner[part]
+        inner[path[-1]] = other(inner[path[-1]])
+        tried += 1
+        try:
+            found = claims.copies(read_claim(json.dumps(mutated)), again)
+        except InvalidRequest:
+            continue
+        if found.ok:
+            missed.append(path)
+    assert missed == [] and tried > 60, tried
 
 
 def test_every_deleted_and_doubled_event_is_found(events: list[Event]) -> None:

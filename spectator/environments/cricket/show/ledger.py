@@ -159,10 +159,13 @@ def noted(ledger: Data, world: Data, event: Event) -> Entry | None:
     if kind == "ball_bowled":
         return _ball(ledger, world, data)
     if kind == "over_started":
-        return {**ledger, "over": {"balls": 0, "wickets": 0, "aggression": 0.0, "attack": 0.0}}
+        over = {"balls": 0, "wickets": 0, "aggression": 0.0, "attack": 0.0}
+        return {**ledger, "over": over, "field_described": False}
     if kind == "field_set":
-        moves = moved(world.get("field", {}).get("fielders", {}).values(), data["fielders"])
-        return _counted({**ledger, "moves": moves}, ["field"] if moves else [])
+        before = world.get("field", {}).get("fielders", {}).values()
+        moves = [] if ledger.get("field_described") else moved(before, data["fielders"])
+        entry = {**ledger, "moves": moves, "field_described": bool(moves) or ledger.get("field_described")}
+        return _counted(entry, ["field"] if moves else [])
     if kind == "forecast":
         swing = _swing(world, data)
         return _counted({**ledger, "swing": swing or None}, ["swing"] if swing else [])

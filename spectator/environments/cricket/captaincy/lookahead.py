@@ -198,8 +198,8 @@ class CallValue:
 
 
 _OFF_SIDE: Final = (
-    "slip", "short third", "backward point", "cover point", "cover", "extra cover", "mid-off", "third",
-    "sweeper cover",
+    "slip", "backward point", "cover", "extra cover", "mid-off", "third", "sweeper cover", "square leg",
+    "mid-on",
 )  # fmt: skip
 _LEG_SIDE: Final = (
     "point", "cover", "mid-off", "short third", "square leg", "short midwicket", "mid-on",

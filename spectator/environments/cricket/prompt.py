@@ -59,7 +59,7 @@ bowler (whose stumps are at y = {PITCH_M}); the boundary is {BOUNDARY_M:g} m fro
 `boundary` says otherwise.
 - batters lose 3 % of their runs for each place away from their own in the order.
 - pitch: green helps pace, dry helps spin (7 %). Evening: dew makes the second innings easier, most of all
-against spin, wearing harder (4 %).
+against spin, wearing harder (4 %). In a powerplay hit out at spin rather than at pace (30 %).
 
 CALLS. One call goes on with the game in each situation: call_toss, select_batter, select_bowler,
 bowl_delivery, play_delivery, or orders for an over or session. set_strategy, set_bowling_strategy,

@@ -38,6 +38,7 @@ from spectator.environments.cricket.ball.situation import (
     field_fit,
     intent_fit,
     match_up,
+    new_ball_favour,
     out_of_place,
     shot_fit,
     tired_extras,
@@ -386,6 +387,7 @@ class BallModel:
         if at.aggression != 0.5 or at.attack != 0.5:
             favour = match_up(striker, at.bowler, at.conditions, at.second)
             favour += tired_runs(kind == 1, at.tired) + room_to_hit(at.boundaries)
+            favour += new_ball_favour(kind == 1, at.powerplay)
             fit += intent_fit(at.aggression, at.attack, favour)
         return fit
 

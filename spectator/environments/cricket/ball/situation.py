@@ -242,6 +242,24 @@ def match_up(striker: Player, bowler: Player, conditions: Conditions, second: bo
     return fit + (striker.bat_form - bowler.bowl_form)
 
 
+NEW_BALL_SPIN_SHARE: Final = 0.2
+"""About the share of spin in overs 1 to 5 of ``bowler_kind_share_by_over.csv``."""
+NEW_BALL_RUNS: Final = 0.3
+"""Log ratio of runs between spin and pace for batters who hit out in a powerplay: only two fielders are deep,
+and the new ball skids on. An assumption: no table of ours splits a powerplay by intent."""
+
+
+def new_ball_favour(spin: bool, powerplay: bool) -> float:
+    """Return how good a match-up this kind of bowling is for hitting out, because of the powerplay.
+
+    Over the usual bowling of a powerplay it is 0, so that hitting out blindly gains nothing.
+
+    >>> new_ball_favour(spin=True, powerplay=True), new_ball_favour(spin=True, powerplay=False)
+    (0.24, 0.0)
+    """
+    return NEW_BALL_RUNS * (spin - NEW_BALL_SPIN_SHARE) if powerplay else 0.0
+
+
 def out_of_place(order: int, place: int) -> float:
     """Return the log runs that a batter of this natural order loses at ``place``.
 
@@ -367,7 +385,7 @@ def intent_fit(aggression: float, attack: float, favour: float) -> float:
     Hitting out pays in a good match-up, attacking for wickets in a bad one.
 
     Args:
-        favour: `match_up` of the two.
+        favour: `match_up` of the two, with what the ground and the powerplay add to it.
     """
     bold, hunting = 2.0 * aggression - 1.0, 2.0 * attack - 1.0
     fit = INTENT_GAIN * favour * (bold + hunting)

@@ -387,8 +387,8 @@ class BallModel:
         if at.aggression != 0.5 or at.attack != 0.5:
             favour = match_up(striker, at.bowler, at.conditions, at.second)
             favour += tired_runs(kind == 1, at.tired) + room_to_hit(at.boundaries)
-            favour += new_ball_favour(kind == 1, at.powerplay)
-            fit += intent_fit(at.aggression, at.attack, favour)
+            hitting = new_ball_favour(kind == 1, at.powerplay)
+            fit += intent_fit(at.aggression, at.attack, favour, hitting)
         return fit
 
     def _add_format(self, at: Situation) -> _Format:

@@ -379,16 +379,17 @@ def shot_fit(
     return fit + GAP_GAIN * sum(gaps[sector - 1] for sector in sectors) / len(sectors)
 
 
-def intent_fit(aggression: float, attack: float, favour: float) -> float:
+def intent_fit(aggression: float, attack: float, favour: float, hitting: float = 0.0) -> float:
     """Return the log ratio of runs of both intents.
 
     Hitting out pays in a good match-up, attacking for wickets in a bad one.
 
     Args:
-        favour: `match_up` of the two, with what the ground and the powerplay add to it.
+        favour: `match_up` of the two.
+        hitting: What a powerplay adds to it for the batter's intent, see :func:`new_ball_favour`.
     """
     bold, hunting = 2.0 * aggression - 1.0, 2.0 * attack - 1.0
-    fit = INTENT_GAIN * favour * (bold + hunting)
+    fit = INTENT_GAIN * (favour * (bold + hunting) + hitting * bold)
     return fit - INTENT_COST * bold * bold + INTENT_COST * hunting * hunting
 
 

@@ -343,6 +343,18 @@ def test_an_intent_fits_a_match_up() -> None:
     assert value(replace(unhappy, attack=0.7)) < value(unhappy) - 0.01
 
 
+def test_in_a_powerplay_spin_is_hit_and_pace_is_not() -> None:
+    """Spin with the new ball costs against who hits out, and nothing against who does not."""
+
+    def gained(bowler: Player, **intents: float) -> float:
+        usual, field_up = at("powerplay", bowler=bowler), at("powerplay", bowler=bowler, **intents)
+        later = replace(usual, powerplay=False)
+        return value(field_up) - value(usual) - (value(replace(later, **intents)) - value(later))
+
+    assert gained(SPINNER, aggression=0.8) > 0.1 and gained(PACER, aggression=0.8) < -0.02
+    assert 0.8 * gained(PACER, aggression=0.7) + 0.2 * gained(SPINNER, aggression=0.7) < 0.01
+
+
 def test_every_style_costs_the_same_on_average() -> None:
     """What the tables say of a style where real captains used it is not there for the taking."""
     styles = (*PACE_STYLES, *SPIN_STYLES)

@@ -10,28 +10,17 @@ environment raises nothing of its own: what cannot be read ends the episode's re
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from spectator.watchable.env_forms import resets_of, size_of
 from spectator.watchable.recorder_client import attempted, finite, plain, words_of
 from spectator.watchable.step_reading import StepReading, ends_of, first_observation, part_of, step_of
 
 if TYPE_CHECKING:
     from spectator.watchable.watched_loop import WatchedEpisode, WatchedLoop
-
-LARGEST_BATCH: Final = 1024
-"""Maximum number of environments in a batch, each of which has episodes of its own."""
-
-ELSEWHERE: Final = {
-    "brax.envs.base": "wrap it by brax.envs.wrappers.gym.GymWrapper",
-    "jumanji.env": "wrap it by jumanji.wrappers.JumanjiToGymWrapper",
-    "pyspiel": "use open_spiel.python.rl_environment.Environment",
-    "verifiers": "save its results and show them by `spectator import`",
-}
-"""Modules whose objects cannot be watched as they are, with what to do instead."""
 
 
 @dataclass(slots=True)
@@ -119,7 +108,7 @@ class WatchedEnv:
     """
 
     def __init__(self, env: Any, run: WatchedLoop, owned: bool) -> None:
-        vars(self).update(env=env, _tap=EnvTap(run, owned))
+        vars(self).update(env=env, _tap=EnvTap(run, owned), _resets=resets_of(env), _ended=False)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -197,10 +186,14 @@ class WatchedEnv:
 
     def _take(self, action: Any, answer: Any) -> None:
         step = step_of(answer, getattr(self.env, "agents", None))
-        if step is None:
-            self._tap.open(first_observation(answer))
-        else:
-            self._tap.take(action, step)
+        if step is None or (self._ended and self._resets == "NEXT_STEP"):
+            self._tap.open(first_observation(answer) if step is None else step.observation)
+            self._ended = False
+            return
+        self._tap.take(action, step)
+        self._ended = step.ended or step.cut
+        if self._ended and self._resets == "SAME_STEP":
+            self._tap.open(step.observation, later=True)
 
     def _end(self, answer: Any = None) -> None:
         """Report that the environment was closed, and what ``close`` returned."""
@@ -357,11 +350,11 @@ class WatchedBatch(WatchedEnv):
 
     def __init__(self, env: Any, run: WatchedLoop, owned: bool) -> None:
         super().__init__(env, run, owned)
-        size = _size_of(env) or 0
+        size = size_of(env) or 0
         taps = [EnvTap(run, False) for _ in range(size)]
         self._taps: list[EnvTap]
         self._over: list[bool]
-        vars(self).update(_taps=taps, _over=[False] * size, _resets=_resets_of(env), _sent=None)
+        vars(self).update(_taps=taps, _over=[False] * size, _sent=None)
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)
@@ -442,53 +435,12 @@ class WatchedBatch(WatchedEnv):
             tap.attempt(tap.fail, error)
 
 
-def is_environment(what: Any) -> bool:
-    """Whether an object has ``reset`` and ``step``."""
-    return callable(getattr(what, "reset", None)) and callable(getattr(what, "step", None))
-
-
-def check_environment(what: Any) -> None:
-    """Check that an object is an environment of a form that can be watched.
-
-    Raises:
-        TypeError: It is not.
-    """
-    name = type(what).__name__
-    for module, instead in ELSEWHERE.items():
-        if any(f"{kind.__module__}.".startswith(f"{module}.") for kind in type(what).__mro__):
-            raise TypeError(f"a {name} of {module} cannot be watched as it is; {instead}")
-    if not is_environment(what):
-        raise TypeError(
-            f"a {name} cannot be watched; pass a folder, an environment with reset and step, or a function"
-        )
-    if isinstance(what, type):
-        raise TypeError(f"{what.__name__} is a class; pass an environment made of it")
-    taken = attempted(lambda: list(inspect.signature(what.step).parameters))[0] or ()
-    if len(taken) > 1 and "state" in taken[:2]:
-        raise TypeError(f"step of a {name} takes its state; pass an environment that keeps its own")
-    size = _size_of(what)
-    if size is None:
-        return
-    if not isinstance(size, int) or not 1 <= size <= LARGEST_BATCH:
-        raise TypeError(f"cannot watch a batch of {size} environments; watch at most {LARGEST_BATCH}")
-    if getattr(what, "is_async", False) is True:
-        raise TypeError("cannot watch a batch that answers in parts; make it with batch_size = num_envs")
-    if _pooled(what) and what.config.get("max_num_players", 1) != 1:
-        raise TypeError("cannot watch a batch of games with several players; watch games of one player")
-    vectors = sys.modules.get("gymnasium.vector")
-    if vectors is not None and isinstance(what, vectors.VectorEnv) and _resets_of(what) is None:
-        raise TypeError(
-            "cannot watch a vector environment that does not say when it resets its environments; "
-            "use Gymnasium 1.1 or newer, or set metadata['autoreset_mode']"
-        )
-
-
 def wrapped(env: Any, run: WatchedLoop, owned: bool) -> Any:
     """Return an environment of a form that can be watched, watched."""
     kind: type[WatchedEnv] = WatchedEnv
     if any(callable(getattr(env, name, None)) for name in ("agent_iter", "get_observation")):
         kind = WatchedTurns
-    elif _size_of(env) is not None:
+    elif size_of(env) is not None:
         kind = WatchedBatch
     found = [name for name in PASSED if hasattr(type(env), name)]
     if found:
@@ -502,23 +454,3 @@ PASSED: Final = ("__len__", "__iter__", "__getitem__", "__contains__", "__call__
 
 def _passing(name: str) -> Callable[..., Any]:
     return lambda self, *given: getattr(self.env, name)(*given)
-
-
-def _pooled(env: Any) -> bool:
-    return isinstance(getattr(env, "config", None), Mapping) and callable(getattr(env, "async_reset", None))
-
-
-def _size_of(env: Any) -> Any:
-    """Return the number of environments in a batch; ``None`` of a single environment."""
-    if _pooled(env):
-        return env.config.get("num_envs")
-    size = getattr(env, "num_envs", None)
-    gymnasium = sys.modules.get("gymnasium")
-    alone = size == 1 and gymnasium is not None and isinstance(env, gymnasium.Env)
-    return None if alone else size
-
-
-def _resets_of(env: Any) -> str | None:
-    """Return when a batch resets its environments: a name of Gymnasium's ``AutoresetMode``."""
-    mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
-    return None if mode is None else str(getattr(mode, "name", mode))

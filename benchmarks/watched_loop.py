@@ -86,7 +86,7 @@ def _rounds(folder: Path, steps: int, work: int) -> list[tuple[LoopCost, LoopCos
         ]
 
 
-class Simulator(gymnasium.Env[numpy.ndarray, numpy.ndarray]):
+class WalkingRobot(gymnasium.Env[numpy.ndarray, numpy.ndarray]):
     """An environment with observations and actions of the size that a walking robot has.
 
     Args:
@@ -123,7 +123,7 @@ def _play(env: gymnasium.Env[numpy.ndarray, numpy.ndarray], steps: int) -> None:
 
 
 def _played(folder: Path, steps: int, work: int) -> list[tuple[LoopCost, LoopCost]]:
-    bare, watched = Simulator(work), watch(Simulator(work), folder)
+    bare, watched = WalkingRobot(work), watch(WalkingRobot(work), folder)
     _play(watched, steps)
     rounds = [
         (_counted(lambda: _play(bare, steps), steps), _counted(lambda: _play(watched, steps), steps))

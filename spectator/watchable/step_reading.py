@@ -52,7 +52,7 @@ def step_of(answer: Any, agents: Any = None) -> StepReading | None:
         observation, reward, ended, info = answer
         if isinstance(ended, Mapping):
             return StepReading(observation, reward, any(ends_of(ended, {}, agents)), False)
-        cut = isinstance(info, Mapping) and bool(info.get("TimeLimit.truncated"))
+        cut = isinstance(info, Mapping) and bool(cut_in(info))
         return StepReading(observation, reward, bool(ended) and not cut, cut)
     if isinstance(answer, tuple) and len(answer) == 3:
         return StepReading(answer[0], answer[1], bool(answer[2]), False)
@@ -63,6 +63,11 @@ def step_of(answer: Any, agents: Any = None) -> StepReading | None:
     find = answer.get if isinstance(answer, Mapping) else partial(getattr, answer)
     ended, cut = bool(find("done", False) or find("terminated", False)), bool(find("truncated", False))
     return StepReading(find("observation", answer), find("reward", None), ended, cut)
+
+
+def cut_in(info: Mapping[str, Any]) -> Any:
+    """Return what says whether an episode was cut short where a step has no value for it, as Gym or brax."""
+    return info.get("TimeLimit.truncated", info.get("truncation", False))
 
 
 def ends_of(ended: Mapping[Any, Any], cut: Mapping[Any, Any], agents: Any) -> tuple[bool, bool]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from spectator.watchable.env_forms import resets_of, size_of
 from spectator.watchable.recorder_client import attempted, finite, plain, words_of
-from spectator.watchable.step_reading import StepReading, ends_of, first_observation, part_of, step_of
+from spectator.watchable.step_reading import StepReading, cut_in, ends_of, first_observation, part_of, step_of
 
 if TYPE_CHECKING:
     from spectator.watchable.watched_loop import WatchedEpisode, WatchedLoop
@@ -40,12 +40,10 @@ class EnvTap:
     earned: dict[str, float] = field(default_factory=dict)
     """Sum of the rewards of each agent, if there are several."""
 
-    def open(self, observation: Any, seed: object = None, *, later: bool = False) -> None:
-        """Begin an episode with its first observation; ``later``, with its first step."""
+    def open(self, observation: Any, seed: object = None) -> None:
+        """Begin an episode with its first observation once it is stepped: loops also reset after the last."""
         self.leave("it was reset before its end")
-        self.waiting = (plain(observation) if later else observation, seed)
-        if not later:
-            self.begin()
+        self.waiting = (plain(observation), seed)
 
     def begin(self) -> None:
         """Begin the episode that waits for its first step."""
@@ -77,10 +75,12 @@ class EnvTap:
         if error is not None:
             kind = type(error).__name__
             self.run.warn("form", f"an episode is not recorded completely: {kind}: {words_of(error)}")
+            self.begin()
             self.leave("what the environment returned cannot be read")
 
     def fail(self, error: BaseException) -> None:
         """End the episode as failed."""
+        self.begin()
         if self.episode is not None:
             self.episode.fail(error)
         self.episode = self.waiting = None
@@ -193,7 +193,7 @@ class WatchedEnv:
         self._tap.take(action, step)
         self._ended = step.ended or step.cut
         if self._ended and self._resets == "SAME_STEP":
-            self._tap.open(step.observation, later=True)
+            self._tap.open(step.observation)
 
     def _end(self, answer: Any = None) -> None:
         """Report that the environment was closed, and what ``close`` returned."""
@@ -296,7 +296,7 @@ class WatchedTurns(WatchedEnv):
 
         def report(_: Any) -> None:
             self._report()
-            self._tap.open(None, seed, later=True)
+            self._tap.open(None, seed)
 
         return report
 
@@ -387,7 +387,7 @@ class WatchedBatch(WatchedEnv):
             if mask is None or mask[index]:
                 own = seed[index] if isinstance(seed, Sequence) else None if seed is None else seed + index
                 self._over[index] = False
-                tap.open(part_of(observations, index), own, later=True)
+                tap.open(part_of(observations, index), own)
 
     def _take(self, action: Any, answer: Any) -> None:
         if hasattr(answer, "step_type"):
@@ -407,12 +407,10 @@ class WatchedBatch(WatchedEnv):
             seen = part_of(observations, index)
             if (self._over[index] and resets == "NEXT_STEP") or (kinds is not None and kinds[index] == 0):
                 self._over[index] = False
-                tap.open(seen, later=True)
+                tap.open(seen)
                 continue
             info = infos if isinstance(infos, Mapping) else infos[index]
-            cut = bool(
-                cuts[index] if cuts is not None else part_of(info.get("TimeLimit.truncated", False), index)
-            )
+            cut = bool(cuts[index] if cuts is not None else part_of(cut_in(info), index))
             over = self._over[index] = bool(ended[index]) or cut
             last = seen
             if over and resets == "SAME_STEP":
@@ -423,7 +421,7 @@ class WatchedBatch(WatchedEnv):
                 StepReading(last, rewards[index], bool(ended[index]) and (cuts is not None or not cut), cut),
             )
             if over and resets == "SAME_STEP":
-                tap.open(seen, later=True)
+                tap.open(seen)
 
     def _end(self, answer: Any = None) -> None:
         for tap in self._taps:

@@ -202,7 +202,6 @@ def brax_batch(run: WatchedLoop) -> Counted:
             if dones[index]:
                 counted.append((how(not info["truncation"][index], True), steps[index], sums[index]))
                 steps[index], sums[index] = 0, 0.0
-    env.close()
     return [*counted, *(("open", n, None) for n in steps if n)]
 
 
@@ -211,16 +210,16 @@ def brax_batch(run: WatchedLoop) -> Counted:
 
 @form("verifiers", "environment")
 def verifiers_itself(run: WatchedLoop) -> Counted:
-    import verifiers
+    import verifiers.v1 as verifiers
 
-    watch(object.__new__(verifiers.Environment), run)
+    watch(object.__new__(verifiers.SingleAgentEnv), run)
     return []
 
 
 # OpenEnv
 
 
-class Served:
+class GuessingServer:
     """A server of OpenEnv's own, in this process: guess the number; it ends with the guess or after five."""
 
     def __enter__(self) -> str:
@@ -273,7 +272,7 @@ def openenv_client(run: WatchedLoop) -> Counted:
     from openenv.core import GenericEnvClient
 
     counted: Counted = []
-    with Served() as address, watch(GenericEnvClient(base_url=address).sync(), run) as env:
+    with GuessingServer() as address, watch(GenericEnvClient(base_url=address).sync(), run) as env:
         for seed in (2, 4, 9):
             result = env.reset(seed=seed)
             steps, total = 0, 0.0
@@ -300,7 +299,7 @@ def openenv_async_client(run: WatchedLoop) -> Counted:
                 counted.append(("finished", steps, total))
         return counted
 
-    with Served() as address:
+    with GuessingServer() as address:
         return asyncio.run(play(address))
 
 

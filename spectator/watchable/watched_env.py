@@ -43,7 +43,8 @@ class EnvTap:
     def open(self, observation: Any, seed: object = None) -> None:
         """Begin an episode with its first observation once it is stepped: loops also reset after the last."""
         self.leave("it was reset before its end")
-        self.waiting = (plain(observation), seed)
+        copy, error = attempted(plain, observation)
+        self.waiting = (copy if error is None else observation, seed)
 
     def begin(self) -> None:
         """Begin the episode that waits for its first step."""
@@ -57,10 +58,10 @@ class EnvTap:
         if self.episode is None:
             return
         reward = step.reward
-        if isinstance(reward, Mapping):
+        if not isinstance(reward, float) and isinstance(reward, Mapping):
             for agent, part in reward.items():
                 self.earned[str(agent)] = self.earned.get(str(agent), 0.0) + (finite(part) or 0.0)
-        if isinstance(reward, Mapping | list | tuple):
+        if not isinstance(reward, float) and isinstance(reward, Mapping | list | tuple):
             parts = [*(reward.values() if isinstance(reward, Mapping) else reward)]
             reward = sum(parts) if parts else None
         self.episode.step(action=action, observation=step.observation, reward=reward)
@@ -185,7 +186,7 @@ class WatchedEnv:
         return partial(self._take, action)
 
     def _take(self, action: Any, answer: Any) -> None:
-        step = step_of(answer, getattr(self.env, "agents", None))
+        step = step_of(answer, self.env)
         if step is None or (self._ended and self._resets == "NEXT_STEP"):
             self._tap.open(first_observation(answer) if step is None else step.observation)
             self._ended = False
@@ -211,9 +212,9 @@ class WatchedEnv:
 
     def _watched(self, answer: Any, report: Callable[[Any], None], *, steps: bool = False) -> Any:
         """Report an answer and return it; of a coroutine, when it is awaited."""
-        if inspect.iscoroutine(answer):
+        if type(answer) is not tuple and inspect.iscoroutine(answer):
             return self._awaited(answer, report, steps)
-        if hasattr(answer, "__await__"):
+        if type(answer) is not tuple and hasattr(answer, "__await__"):
             return WatchedAnswer(
                 answer, partial(self._awaited, answer, report, steps), partial(self._tap.attempt, report)
             )

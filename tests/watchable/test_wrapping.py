@@ -45,6 +45,8 @@ class Corridor:
             return self.at, float(done), done, False, {}
         if self.form == "gym":
             return self.at, float(done), done or not action, {"TimeLimit.truncated": not action}
+        if self.form == "brax":
+            return self.at, float(done), done or not action, {"truncation": np.float32(not action)}
         return SimpleNamespace(observation=self.at, reward=float(done), done=done)
 
 
@@ -77,8 +79,9 @@ async def test_an_environment_is_watched(tmp_path: Path, form: str) -> None:
     assert [event.data["text"] for event in events if event.type == "imported.said"] == ["0", "1", "2", "3"]
 
 
-async def test_a_step_that_old_gym_cut_short_is_no_end(tmp_path: Path) -> None:
-    env = watch(Corridor("gym"), tmp_path / "mine")
+@pytest.mark.parametrize("form", ["gym", "brax"])
+async def test_a_step_that_old_gym_cut_short_is_no_end(tmp_path: Path, form: str) -> None:
+    env = watch(Corridor(form), tmp_path / "mine")
     env.reset()
     env.step(0)
     env.close()

@@ -132,7 +132,7 @@ def _zstandard_error() -> type[Exception]:
 
 
 class _Frames:
-    """Reads the frames of a file of Zstandard; its own reader takes a file that is cut off for a whole one."""
+    """Reads the frames of a file of Zstandard, whose own reader does not notice that a file is cut off."""
 
     CHUNK: Final = 1024
     """Bytes that are expanded at once; a block of 4 bytes can become 128 kB."""

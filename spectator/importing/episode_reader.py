@@ -311,7 +311,7 @@ class DeclaredEpisode:
             turn.usage = usage or turn.usage
         if (ids := integers(given("token_ids"))) is not None:
             before: list[int] | None
-            mask = given("mask")
+            mask: Any = given("mask")
             if "mask" in found:
                 self._ids = ids
                 whole = isinstance(mask, list) and len(mask) == len(ids) and any(mask)

@@ -36,14 +36,15 @@ def path(expression: str) -> Path:
 
 def _compiled(node: Mapping[str, Any]) -> Path:
     """Return a function that evaluates a node of a parsed expression."""
-    kind, value, children = node["type"], node.get("value"), node["children"]
+    kind, children = node["type"], node["children"]
+    value: Any = node.get("value")
     if kind in ("identity", "current"):
         return lambda given: given
     if kind == "literal":
         return lambda given: value
     if kind == "field":
         return lambda given: given.get(value) if isinstance(given, dict) else None
-    if kind == "function_expression" and FUNCTIONS.get(value, (None, -1))[1] == len(children):
+    if kind == "function_expression" and value in FUNCTIONS and FUNCTIONS[value][1] == len(children):
         function, arguments = FUNCTIONS[value][0], [_compiled(one) for one in children]
         return lambda given: function(*[one(given) for one in arguments])
     if kind in ("subexpression", "index_expression", "pipe"):

@@ -109,6 +109,7 @@ class WatchedEnv:
     """
 
     def __init__(self, env: Any, run: WatchedLoop, owned: bool) -> None:
+        self._ended: bool
         vars(self).update(env=env, _tap=EnvTap(run, owned), _resets=resets_of(env), _ended=False)
 
     @property  # type: ignore[misc]

@@ -226,10 +226,10 @@ class GuessingServer:
         import uvicorn
         from openenv.core.env_server import Action, Environment, Observation, State, create_fastapi_app
 
-        class Guess(Action):
+        class Guess(Action):  # type: ignore[misc]
             number: int
 
-        class Answer(Observation):
+        class Answer(Observation):  # type: ignore[misc]
             text: str = ""
 
         class Guessing(Environment):  # type: ignore[misc]

@@ -1,9 +1,10 @@
 """Measure what recording costs a training loop: ``python -m benchmarks watched_loop``.
 
 A loop alone and the same loop recorded take turns: one of ``watch``, whose step works for about a
-millisecond, as a small simulator does, and one of ``TextEpisode``, without and with ``run=``, whose answers
-take the time of a small language model. Counted are the processor time of the loop's own process, all
-threads, and wall time. The recorder of ``watch`` is another process; that of ``run=`` is a thread.
+millisecond, as a small simulator does; a Gymnasium environment that does the same, watched; and one of
+``TextEpisode``, without and with ``run=``, whose answers take the time of a small language model. Counted are
+the processor time of the loop's own process, all threads, and wall time. The recorder of ``watch`` is another
+process; that of ``run=`` is a thread.
 """
 
 from __future__ import annotations
@@ -12,11 +13,14 @@ import json
 import logging
 import statistics
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
+
+import gymnasium
+import numpy
 
 from benchmarks.figures import Figure, spread
 from spectator.training.recorded_run import RecordedRun
@@ -80,6 +84,53 @@ def _rounds(folder: Path, steps: int, work: int) -> list[tuple[LoopCost, LoopCos
             )
             for _ in range(ROUNDS)
         ]
+
+
+class WalkingRobot(gymnasium.Env[numpy.ndarray, numpy.ndarray]):
+    """An environment with observations and actions of the size that a walking robot has.
+
+    Args:
+        work: Additions of a step.
+    """
+
+    observation_space = gymnasium.spaces.Box(-10.0, 10.0, (17,))
+    action_space = gymnasium.spaces.Box(-1.0, 1.0, (6,))
+
+    def __init__(self, work: int) -> None:
+        self._work, self._steps = work, 0
+
+    def reset(
+        self, *, seed: int | None = None, options: Mapping[str, object] | None = None
+    ) -> tuple[numpy.ndarray, dict[str, object]]:
+        """Begin an episode."""
+        super().reset(seed=seed)
+        self._steps = 0
+        return self.np_random.normal(size=17), {}
+
+    def step(self, action: numpy.ndarray) -> tuple[numpy.ndarray, float, bool, bool, dict[str, object]]:
+        """Work, and return a reward."""
+        self._steps += 1
+        _step(self._work)
+        return self.np_random.normal(size=17), float(action.sum()), False, self._steps == EPISODE, {}
+
+
+def _play(env: gymnasium.Env[numpy.ndarray, numpy.ndarray], steps: int) -> None:
+    for seed in range(steps // EPISODE):
+        env.reset(seed=seed)
+        over = False
+        while not over:
+            _, _, _, over, _ = env.step(env.action_space.sample())
+
+
+def _played(folder: Path, steps: int, work: int) -> list[tuple[LoopCost, LoopCost]]:
+    bare, watched = WalkingRobot(work), watch(WalkingRobot(work), folder)
+    _play(watched, steps)
+    rounds = [
+        (_counted(lambda: _play(bare, steps), steps), _counted(lambda: _play(watched, steps), steps))
+        for _ in range(ROUNDS)
+    ]
+    watched.close()
+    return rounds
 
 
 ANSWER_S: Final = 0.03
@@ -173,22 +224,21 @@ def _of_a_loop(folder: Path, warnings: RecorderWarnings) -> Iterable[Figure]:
     with watch(folder / "open"):
         opened_s = time.perf_counter() - began
     yield Figure("to open a run, on the clock", f"{opened_s:.1f} s", "-", "-")
-    real = _rounds(folder / "work", 2_000, WORK)
-    bare_us = statistics.median(alone.cpu_us for alone, _ in real)
-    name = "CPU of a step of a loop that is recorded, over the same by itself"
-    yield Figure(
-        name, f"{spread([b.cpu_us / a.cpu_us for a, b in real])} x", "<= 1.05 x", f"{bare_us:.0f} us"
-    )
-    wall_us = statistics.median(alone.wall_us for alone, _ in real)
-    yield Figure(
-        "the same on the clock",
-        f"{spread([b.wall_us / a.wall_us for a, b in real])} x",
-        "-",
-        f"{wall_us:.0f} us",
-    )
-    yield from warnings.figures("the loop whose step works for a millisecond")
-    empty = _rounds(folder / "empty", 400, 1)
-    added = [watched.cpu_us - alone.cpu_us for alone, watched in empty]
-    empty_us = statistics.median(alone.cpu_us for alone, _ in empty)
-    yield Figure("CPU that a recorded step adds", f"{spread(added)} us", "-", f"{empty_us:.1f} us")
-    yield from warnings.figures("the loop whose step takes no time")
+    for of, rounds, kind in (
+        ("a loop", _rounds, "recorded"),
+        ("a Gymnasium environment", _played, "watched"),
+    ):
+        real = rounds(folder / kind, 2_000, WORK)
+        for name, target, clock in (
+            (f"CPU of a step of {of} that is {kind}, over the same by itself", "<= 1.05 x", "cpu_us"),
+            ("the same on the clock", "-", "wall_us"),
+        ):
+            alone_us = statistics.median(getattr(alone, clock) for alone, _ in real)
+            shares = [getattr(ours, clock) / getattr(alone, clock) for alone, ours in real]
+            yield Figure(name, f"{spread(shares)} x", target, f"{alone_us:.0f} us")
+        yield from warnings.figures(f"{of} whose step works for a millisecond")
+        empty = rounds(folder / f"{kind}-empty", 400, 1)
+        added = [ours.cpu_us - alone.cpu_us for alone, ours in empty]
+        empty_us = statistics.median(alone.cpu_us for alone, _ in empty)
+        yield Figure(f"CPU that {kind} steps of {of} add", f"{spread(added)} us", "-", f"{empty_us:.1f} us")
+        yield from warnings.figures(f"{of} whose step takes no time")

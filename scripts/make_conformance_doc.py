@@ -1,6 +1,7 @@
 """Write the tables of docs/conformance.md: ``python -m scripts.make_conformance_doc``.
 
 Environments are what ``tests/watchable/test_real_packages.py`` last found, formats what can be imported.
+``tools.try_packages`` writes the table of packages that it tried.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +18,7 @@ from spectator.importing.formats import FORMATS
 ROOT: Final = Path(__file__).resolve().parents[1]
 PAGE: Final = ROOT / "docs" / "conformance.md"
 RESULTS: Final = ROOT / "test-results" / "conformance.json"
+TRIED: Final = ROOT / "test-results" / "tried.json"
 
 
 def conformance_page(page: str, results: Sequence[Mapping[str, Any]]) -> str:
@@ -25,18 +28,36 @@ def conformance_page(page: str, results: Sequence[Mapping[str, Any]]) -> str:
         page: The page as it is.
         results: What each form of environment counted, or why it was refused.
     """
-    environments = ["| package | version | form | |", "|---|---|---|---|"]
-    for one in results:
-        held = "lengths, rewards, ends" if one["held"] else "**differs**"
-        held = f"refused: {one['refused']}" if "refused" in one else held
-        named = one["form"].partition(": ")[2]
-        environments.append(f"| {one['package']} | {one['version']} | {named} | {held} |")
+    environments = ["| package | version | form | |", "|---|---|---|---|", *map(_row, results)]
     formats = ["| `--format` | files | laws |", "|---|---|---|"]
     formats += dict.fromkeys(f"| `{one.name}` | {one.files} | 1, 2, 3 |" for one in FORMATS if one.files)
-    for name, table in (("environments", environments), ("formats", formats)):
-        before, mark, rest = page.partition(f"<!-- {name} -->\n")
-        page = before + mark + "\n".join(table) + rest[rest.index("\n<!-- end -->") :]
-    return page
+    return _with(_with(page, "environments", environments), "formats", formats)
+
+
+def tried_page(page: str, results: Sequence[Mapping[str, Any]], day: date) -> str:
+    """Return the page with the table of what ``tools.try_packages`` found.
+
+    Args:
+        page: The page as it is.
+        results: What each form counted, by releases that the first table lacks.
+        day: When they were tried.
+    """
+    known = page.partition("<!-- tried -->")[0].splitlines()
+    table = [f"| package | version on {day} | form | |", "|---|---|---|---|"]
+    rows = dict.fromkeys(row for row in map(_row, results) if row not in known)
+    return _with(page, "tried", [*table, *rows])
+
+
+def _row(one: Mapping[str, Any]) -> str:
+    held = "lengths, rewards, ends" if one["held"] else "**differs**"
+    held = f"refused: {one['refused']}" if "refused" in one else held
+    return f"| {one['package']} | {one['version']} | {one['form'].partition(': ')[2]} | {held} |"
+
+
+def _with(page: str, name: str, table: Sequence[str]) -> str:
+    """Return the page with another table of this name."""
+    before, mark, rest = page.partition(f"<!-- {name} -->\n")
+    return before + mark + "\n".join(table) + rest[rest.index("\n<!-- end -->") :]
 
 
 def rows_of(page: str) -> list[list[str]]:

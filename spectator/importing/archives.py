@@ -131,6 +131,36 @@ def _zstandard_error() -> type[Exception]:
     return zstandard.ZstdError
 
 
+class _Frames:
+    """Reads the frames of a file of Zstandard, whose own reader does not notice that a file is cut off."""
+
+    CHUNK: Final = 1024
+    """Bytes that are expanded at once; a block of 4 bytes can become 128 kB."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self._packed = file, b""
+        self._frame: Any = None
+        self._text = io.BytesIO()
+
+    def read(self, size: int) -> bytes:
+        """Return up to ``size`` bytes.
+
+        Raises:
+            EOFError: The file ends within a frame.
+        """
+        while not (data := self._text.read(size)):
+            if not (packed := self._packed or self._file.read(self.CHUNK)):
+                if self._frame is not None:
+                    raise EOFError("it is cut off")
+                return b""
+            self._frame = self._frame or _zstandard().decompressobj()
+            self._text = io.BytesIO(self._frame.decompress(packed))
+            self._packed = b""
+            if self._frame.eof:
+                self._packed, self._frame = self._frame.unused_data, None
+        return data
+
+
 class _Decompressed(io.RawIOBase):
     """A file of gzip or Zstandard, decompressed as it is read; can be read again from its beginning."""
 
@@ -147,11 +177,7 @@ class _Decompressed(io.RawIOBase):
         self._file: BinaryIO = self._source.path.open("rb")
         zipped = self._file.read(2) == _COMPRESSED[0]
         self._file.seek(0)
-        self._stream: Any = (
-            gzip.GzipFile(fileobj=self._file)
-            if zipped
-            else _zstandard().stream_reader(self._file, read_across_frames=True)
-        )
+        self._stream: Any = gzip.GzipFile(fileobj=self._file) if zipped else _Frames(self._file)
 
     def readable(self) -> bool:
         """Return that it can be read."""

@@ -58,7 +58,7 @@ FIELDS: Final[Mapping[str, str]] = {
 """What a declaration, or ``--map``, can say of a row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class DeclaredFormat:
     """A declaration of a format.
 

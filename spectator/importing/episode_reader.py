@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from spectator.events import encode_json
@@ -27,7 +28,7 @@ from spectator.importing.foreign import (
     text,
     tools_of,
 )
-from spectator.importing.paths import path
+from spectator.importing.paths import Path, path
 from spectator.journal.encoding import ChatMessage
 from spectator.text import encodable
 
@@ -73,6 +74,7 @@ class DeclaredEpisode:
         self._asked: list[ChatMessage] = []
         self._notes: list[str] = []
         self._tokens: list[int] = []
+        self._ids: list[int] | None = None
 
     def _get(self, name: str, of: Any = None) -> Any:
         expression = self._form.reads.get(name)
@@ -221,7 +223,8 @@ class DeclaredEpisode:
                     None if self._turns[-1].token_ids is not None and "mask" not in self._form.reads else part
                 )
             if "turn.mask" in self._form.reads:
-                self._tokens += integers(self._get("turn.token_ids", item)) or []
+                self._tokens += self._ids or integers(self._get("turn.token_ids", item)) or []
+                self._ids = None
 
     def _in_order(self, items: list[Any], label: str) -> Iterator[tuple[int, Any]]:
         """Yield the items of the last branch, or all."""
@@ -299,11 +302,8 @@ class DeclaredEpisode:
 
     def _detail(self, turn: ForeignTurn, kind: str, item: Any) -> None:
         """Add what an item says of its answer."""
-        reads = self._form.reads
-
-        def given(name: str) -> Any:
-            return self._get(kind + name, item) if kind + name in reads else None
-
+        found = {name: read(item) for name, read in _details(self._form, kind)}
+        given = found.get
         usage = {
             name: known for name in ("tokens_in", "tokens_out") if (known := count(given(name))) is not None
         }
@@ -311,8 +311,9 @@ class DeclaredEpisode:
             turn.usage = usage or turn.usage
         if (ids := integers(given("token_ids"))) is not None:
             before: list[int] | None
-            mask = given("mask")
-            if "turn.mask" in reads:
+            mask: Any = given("mask")
+            if "mask" in found:
+                self._ids = ids
                 whole = isinstance(mask, list) and len(mask) == len(ids) and any(mask)
                 first = mask.index(True) if whole else len(ids)
                 before, ids = [*self._tokens, *ids[:first]], ids[first:]
@@ -345,6 +346,13 @@ def _encodable(value: Any) -> Any:
     return encodable(value) if isinstance(value, str) else value
 
 
+@cache
+def _details(form: DeclaredFormat, kind: str) -> Sequence[tuple[str, Path]]:
+    """Return what a declaration says of answers, by name without ``kind``."""
+    return [(name.removeprefix(kind), path(one)) for name, one in form.reads.items() if name.startswith(kind)]
+
+
+@cache
 def _bare(form: DeclaredFormat) -> DeclaredFormat:
     """Return the declaration of a conversation whose items are read as those of ``form``."""
     reads = {name: one for name, one in form.reads.items() if name.startswith("turn.") or name == "join"}

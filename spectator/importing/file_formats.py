@@ -45,6 +45,8 @@ class FileFormat:
         archive = next((one.archive for one in self.declarations if one.archive), None)
         if not is_archive(source):
             with _opened(source) as document:
+                if document.kind == "nothing":
+                    yield SkippedEntry("the file", "it has no entries")
                 yield from entries(self.declarations, document)
         elif archive is not None and _head_of(source, archive[0]) is not None:
             yield from self._read_archive(source, *archive)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from array import array
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -201,8 +202,10 @@ def integers(value: object) -> list[int] | None:
     """
     if not isinstance(value, list) or not value:
         return None
-    whole = set(map(type, value)) <= {int, bool} and 0 <= min(value) and max(value) < 2**63
-    return value if whole else None
+    try:
+        return value if min(array("q", value)) >= 0 else None
+    except (TypeError, OverflowError):
+        return None
 
 
 def reals(value: object, length: int) -> list[float] | None:

@@ -178,9 +178,18 @@ class ForeignRecord:
             self.at += timedelta(seconds=one.latency_s)
 
     def said(
-        self, messages: Sequence[ChatMessage], reward: float | None, total: float | None, answers: int
+        self,
+        said: Sequence[ChatMessage] | str,
+        reward: float | None = None,
+        total: float | None = None,
+        answers: int = 0,
     ) -> Fact:
-        """Return the fact that the model received messages, without the private system messages."""
+        """Return the fact that the model received a text, or messages without the private system messages.
+
+        Args:
+            answers: Answers in the whole episode; 0 if there are none or the number is unknown.
+        """
+        messages = () if isinstance(said, str) else said
         shown = [one for one in messages if one["role"] != "system"]
         kept: list[SaidMessage] = []
         room = ROOM
@@ -200,11 +209,12 @@ class ForeignRecord:
                     images=[image for image in one.get(IMAGES_OF, ()) if self._has_room(image)],
                 )
             )
-        said = ImportedWords(
-            text="", messages=kept, omitted=len(shown) - len(kept), private=len(messages) - len(shown),
+        words = ImportedWords(
+            text=clean_text(said, SHOWN) if isinstance(said, str) else "", messages=kept,
+            omitted=len(shown) - len(kept), private=len(messages) - len(shown),
             reward=reward, total=total, answers=answers,
         )  # fmt: skip
-        return Fact(SAID, said.model_dump(mode="json", exclude_defaults=True))
+        return Fact(SAID, words.model_dump(mode="json", exclude_defaults=True))
 
     def _has_room(self, image: str) -> bool:
         """Whether the episode has room for an image; it is then taken."""
@@ -319,18 +329,6 @@ def step_fact(reward: float, rubric: Mapping[str, float], *, last: bool, done: b
         duration_s=0.0,
     )
     return core_fact(taken)
-
-
-def said_fact(text: str, reward: float | None, total: float | None, answers: int) -> Fact:
-    """Return the fact that the model received a text; ``answers`` 0 is unknown."""
-    said: EventData = ImportedWords(text=clean_text(text, SHOWN), reward=reward, total=total, answers=answers)
-    return Fact(SAID, said.model_dump(mode="json"))
-
-
-def conversation_text(messages: Sequence[ChatMessage]) -> str:
-    """Return messages as text for viewers, without (private) system messages."""
-    shown = [one for one in messages if one["role"] != "system"]
-    return "\n\n".join(f"{_speaker(one)}: {one.get('content') or ''}" for one in shown)
 
 
 def _speaker(message: ChatMessage) -> str:

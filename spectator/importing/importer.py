@@ -72,7 +72,7 @@ def build(episode: ForeignEpisode, run_id: str | None, known_at: datetime) -> Bu
     total: float | None = None
     for turn, one in enumerate(episode.turns, 1):
         if turn == 1:
-            record.add(0, [record.said(one.asked, None, None, len(episode.turns))])
+            record.add(0, [record.said(one.asked, answers=len(episode.turns))])
         last = turn == len(episode.turns)
         reward = _reward(episode, one, last)
         total = total if reward is None else (total or 0.0) + reward
@@ -85,7 +85,7 @@ def build(episode: ForeignEpisode, run_id: str | None, known_at: datetime) -> Bu
             facts.append(step_fact(reward, rubric, last=last, done=last and episode.ended))
         record.add(turn, facts)
     if not episode.turns:
-        record.add(0, [record.said(episode.after, None, None, 0)])
+        record.add(0, [record.said(episode.after)])
     record.add(len(episode.turns), [core_fact(Warned(message=clean_text(n, 500))) for n in episode.notes])
     record.add(len(episode.turns), [core_fact(_ended(episode, profile, total))])
     return BuiltEpisode(episode_id, record.events, record.calls)

@@ -39,10 +39,8 @@ from spectator.importing.foreign import (
 from spectator.importing.foreign_record import (
     SHOWN,
     ForeignRecord,
-    conversation_text,
     plain_name,
     rewards_of,
-    said_fact,
     started_fact,
     step_fact,
 )
@@ -110,7 +108,7 @@ class LiveRecord:
             facts = [self._action(step)]
         if reward is not None:
             self._total = (self._total or 0.0) + reward
-        facts.append(said_fact(_text(step.get("observation", "")), reward, self._total, 0))
+        facts.append(self._record.said(_text(step.get("observation", "")), reward, self._total))
         if reward is not None:
             facts.append(step_fact(reward, {}, last=False, done=False))
         self._record.add(self._turn, [*facts, *warnings])
@@ -133,20 +131,20 @@ class LiveRecord:
         if not self.ended:
             self.end({"reason": "interrupted", "detail": detail})
 
-    def _show_task(self, task: str) -> None:
+    def _show_task(self, task: Sequence[ChatMessage] | str) -> None:
         self._task_shown = True
-        self._record.add(0, [said_fact(task, None, None, 0)])
+        self._record.add(0, [self._record.said(task)])
 
     def _show_prompt(self, answer: ForeignTurn) -> None:
         """Record the messages of the prompt that were not shown before."""
         asked, known = list(answer.asked), self._asked
         fresh = asked[len(known) :] if asked[: len(known)] == known else asked
         self._asked = asked
-        shown = conversation_text([one for one in fresh if one["role"] != "assistant"])
+        shown = [one for one in fresh if one["role"] != "assistant"]
         if not self._task_shown:
             self._show_task(shown)
         elif shown and self._turn > 1:
-            self._record.add(self._turn - 1, [said_fact(shown, None, self._total, 0)])
+            self._record.add(self._turn - 1, [self._record.said(shown, total=self._total)])
 
     def _decision(self, step: Mapping[str, Any]) -> Fact:
         answer = _answer(step)

@@ -24,6 +24,8 @@ from multiprocessing.util import Finalize
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
+import orjson
+
 from spectator.errors import ConfigurationError, JournalError
 from spectator.text import encodable
 
@@ -104,14 +106,14 @@ def encoded(message: Mapping[str, Any], most: int) -> bytes:
         ValueError: The message is too long even then.
     """
     try:
-        line = _utf8(_QUICK(message))
-    except (TypeError, ValueError, RecursionError):
+        line = orjson.dumps(message, _quick, _OPTIONS)
+    except (TypeError, RecursionError):
         line = b""
-    if not line or len(line) > most:
-        line = _utf8(_QUICK(plain(message)))
+    if not line or len(line) > most or b"null" in line:  # orjson writes null for numbers that are not finite
+        line = _COMPLETE(plain(message)).encode("utf-8", "replace") + b"\n"
     if len(line) > most:
         raise ValueError(f"its JSON has {len(line) >> 10} kB, more than the limit of {most >> 10} kB")
-    return line + b"\n"
+    return line
 
 
 def finite(value: Any) -> float | None:
@@ -146,11 +148,6 @@ def attempted(work: Callable[..., _Result], *given: Any) -> tuple[_Result | None
         return None, error
 
 
-def _utf8(text: str) -> bytes:
-    """Encode ``text``, with a question mark for every lone surrogate."""
-    return text.encode("utf-8", "replace")
-
-
 def _members(value: Mapping[Any, Any], depth: int) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     for index, (name, member) in enumerate(value.items()):
@@ -166,10 +163,15 @@ def _items(value: Any, depth: int) -> list[Any]:
     return kept if len(value) <= MAX_ITEMS else [*kept, f"… ({len(value) - MAX_ITEMS} more left out)"]
 
 
-_QUICK: Final = json.JSONEncoder(
-    default=unusual, ensure_ascii=False, allow_nan=False, separators=(",", ":")
-).encode
-"""Encodes the usual values of a loop directly."""
+def _quick(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else unusual(value)
+
+
+_OPTIONS: Final = (
+    orjson.OPT_APPEND_NEWLINE | orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME
+)
+_COMPLETE: Final = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+"""Encodes what orjson does not: long integers, lone surrogates, other names than texts."""
 
 
 OPEN_S: Final = 60.0

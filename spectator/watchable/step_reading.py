@@ -23,16 +23,18 @@ class StepReading(NamedTuple):
     cut: bool
 
 
-def step_of(answer: Any, agents: Any = None) -> StepReading | None:
+def step_of(answer: Any, env: Any = None) -> StepReading | None:
     """Read what ``step`` returned; ``None`` if it began an episode instead.
 
     Args:
         answer: What it returned, in one of the forms that this module knows.
-        agents: The agents that play on, if the environment has several.
+        env: The environment, whose ``agents`` play on if it has several.
 
     Raises:
         ValueError: The form is not known.
     """
+    if type(answer) is tuple and len(answer) == 5 and type(answer[2]) is bool and type(answer[3]) is bool:
+        return StepReading(*answer[:4])
     if callable(last := getattr(answer, "last", None)) and hasattr(answer, "step_type"):
         if callable(first := getattr(answer, "first", None)) and first():
             return None
@@ -46,13 +48,15 @@ def step_of(answer: Any, agents: Any = None) -> StepReading | None:
         if isinstance(ended, Mapping) or isinstance(cut, Mapping):
             if not (isinstance(ended, Mapping) and isinstance(cut, Mapping)):
                 raise ValueError("terminated and truncated must both be mappings by agent, or both be flags")
-            return StepReading(observation, reward, *ends_of(ended, cut, agents))
+            return StepReading(observation, reward, *ends_of(ended, cut, getattr(env, "agents", None)))
         return StepReading(observation, reward, bool(ended), bool(cut))
     if isinstance(answer, tuple) and len(answer) == 4:
         observation, reward, ended, info = answer
         if isinstance(ended, Mapping):
-            return StepReading(observation, reward, any(ends_of(ended, {}, agents)), False)
-        cut = isinstance(info, Mapping) and bool(info.get("TimeLimit.truncated"))
+            return StepReading(
+                observation, reward, any(ends_of(ended, {}, getattr(env, "agents", None))), False
+            )
+        cut = isinstance(info, Mapping) and bool(cut_in(info))
         return StepReading(observation, reward, bool(ended) and not cut, cut)
     if isinstance(answer, tuple) and len(answer) == 3:
         return StepReading(answer[0], answer[1], bool(answer[2]), False)
@@ -63,6 +67,11 @@ def step_of(answer: Any, agents: Any = None) -> StepReading | None:
     find = answer.get if isinstance(answer, Mapping) else partial(getattr, answer)
     ended, cut = bool(find("done", False) or find("terminated", False)), bool(find("truncated", False))
     return StepReading(find("observation", answer), find("reward", None), ended, cut)
+
+
+def cut_in(info: Mapping[str, Any]) -> Any:
+    """Return what says whether an episode was cut short where a step has no value for it, as Gym or brax."""
+    return info.get("TimeLimit.truncated", info.get("truncation", False))
 
 
 def ends_of(ended: Mapping[Any, Any], cut: Mapping[Any, Any], agents: Any) -> tuple[bool, bool]:

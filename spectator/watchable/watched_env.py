@@ -10,28 +10,17 @@ environment raises nothing of its own: what cannot be read ends the episode's re
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from spectator.watchable.env_forms import resets_of, size_of
 from spectator.watchable.recorder_client import attempted, finite, plain, words_of
-from spectator.watchable.step_reading import StepReading, ends_of, first_observation, part_of, step_of
+from spectator.watchable.step_reading import StepReading, cut_in, ends_of, first_observation, part_of, step_of
 
 if TYPE_CHECKING:
     from spectator.watchable.watched_loop import WatchedEpisode, WatchedLoop
-
-LARGEST_BATCH: Final = 1024
-"""Maximum number of environments in a batch, each of which has episodes of its own."""
-
-ELSEWHERE: Final = {
-    "brax.envs.base": "wrap it by brax.envs.wrappers.gym.GymWrapper",
-    "jumanji.env": "wrap it by jumanji.wrappers.JumanjiToGymWrapper",
-    "pyspiel": "use open_spiel.python.rl_environment.Environment",
-    "verifiers": "save its results and show them by `spectator import`",
-}
-"""Modules whose objects cannot be watched as they are, with what to do instead."""
 
 
 @dataclass(slots=True)
@@ -51,12 +40,11 @@ class EnvTap:
     earned: dict[str, float] = field(default_factory=dict)
     """Sum of the rewards of each agent, if there are several."""
 
-    def open(self, observation: Any, seed: object = None, *, later: bool = False) -> None:
-        """Begin an episode with its first observation; ``later``, with its first step."""
+    def open(self, observation: Any, seed: object = None) -> None:
+        """Begin an episode with its first observation once it is stepped: loops also reset after the last."""
         self.leave("it was reset before its end")
-        self.waiting = (plain(observation) if later else observation, seed)
-        if not later:
-            self.begin()
+        copy, error = attempted(plain, observation)
+        self.waiting = (copy if error is None else observation, seed)
 
     def begin(self) -> None:
         """Begin the episode that waits for its first step."""
@@ -70,10 +58,10 @@ class EnvTap:
         if self.episode is None:
             return
         reward = step.reward
-        if isinstance(reward, Mapping):
+        if not isinstance(reward, float) and isinstance(reward, Mapping):
             for agent, part in reward.items():
                 self.earned[str(agent)] = self.earned.get(str(agent), 0.0) + (finite(part) or 0.0)
-        if isinstance(reward, Mapping | list | tuple):
+        if not isinstance(reward, float) and isinstance(reward, Mapping | list | tuple):
             parts = [*(reward.values() if isinstance(reward, Mapping) else reward)]
             reward = sum(parts) if parts else None
         self.episode.step(action=action, observation=step.observation, reward=reward)
@@ -88,10 +76,12 @@ class EnvTap:
         if error is not None:
             kind = type(error).__name__
             self.run.warn("form", f"an episode is not recorded completely: {kind}: {words_of(error)}")
+            self.begin()
             self.leave("what the environment returned cannot be read")
 
     def fail(self, error: BaseException) -> None:
         """End the episode as failed."""
+        self.begin()
         if self.episode is not None:
             self.episode.fail(error)
         self.episode = self.waiting = None
@@ -119,7 +109,8 @@ class WatchedEnv:
     """
 
     def __init__(self, env: Any, run: WatchedLoop, owned: bool) -> None:
-        vars(self).update(env=env, _tap=EnvTap(run, owned))
+        self._ended: bool
+        vars(self).update(env=env, _tap=EnvTap(run, owned), _resets=resets_of(env), _ended=False)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -196,11 +187,15 @@ class WatchedEnv:
         return partial(self._take, action)
 
     def _take(self, action: Any, answer: Any) -> None:
-        step = step_of(answer, getattr(self.env, "agents", None))
-        if step is None:
-            self._tap.open(first_observation(answer))
-        else:
-            self._tap.take(action, step)
+        step = step_of(answer, self.env)
+        if step is None or (self._ended and self._resets == "NEXT_STEP"):
+            self._tap.open(first_observation(answer) if step is None else step.observation)
+            self._ended = False
+            return
+        self._tap.take(action, step)
+        self._ended = step.ended or step.cut
+        if self._ended and self._resets == "SAME_STEP":
+            self._tap.open(step.observation)
 
     def _end(self, answer: Any = None) -> None:
         """Report that the environment was closed, and what ``close`` returned."""
@@ -218,9 +213,9 @@ class WatchedEnv:
 
     def _watched(self, answer: Any, report: Callable[[Any], None], *, steps: bool = False) -> Any:
         """Report an answer and return it; of a coroutine, when it is awaited."""
-        if inspect.iscoroutine(answer):
+        if type(answer) is not tuple and inspect.iscoroutine(answer):
             return self._awaited(answer, report, steps)
-        if hasattr(answer, "__await__"):
+        if type(answer) is not tuple and hasattr(answer, "__await__"):
             return WatchedAnswer(
                 answer, partial(self._awaited, answer, report, steps), partial(self._tap.attempt, report)
             )
@@ -303,7 +298,7 @@ class WatchedTurns(WatchedEnv):
 
         def report(_: Any) -> None:
             self._report()
-            self._tap.open(None, seed, later=True)
+            self._tap.open(None, seed)
 
         return report
 
@@ -357,11 +352,11 @@ class WatchedBatch(WatchedEnv):
 
     def __init__(self, env: Any, run: WatchedLoop, owned: bool) -> None:
         super().__init__(env, run, owned)
-        size = _size_of(env) or 0
+        size = size_of(env) or 0
         taps = [EnvTap(run, False) for _ in range(size)]
         self._taps: list[EnvTap]
         self._over: list[bool]
-        vars(self).update(_taps=taps, _over=[False] * size, _resets=_resets_of(env), _sent=None)
+        vars(self).update(_taps=taps, _over=[False] * size, _sent=None)
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)
@@ -394,7 +389,7 @@ class WatchedBatch(WatchedEnv):
             if mask is None or mask[index]:
                 own = seed[index] if isinstance(seed, Sequence) else None if seed is None else seed + index
                 self._over[index] = False
-                tap.open(part_of(observations, index), own, later=True)
+                tap.open(part_of(observations, index), own)
 
     def _take(self, action: Any, answer: Any) -> None:
         if hasattr(answer, "step_type"):
@@ -414,12 +409,10 @@ class WatchedBatch(WatchedEnv):
             seen = part_of(observations, index)
             if (self._over[index] and resets == "NEXT_STEP") or (kinds is not None and kinds[index] == 0):
                 self._over[index] = False
-                tap.open(seen, later=True)
+                tap.open(seen)
                 continue
             info = infos if isinstance(infos, Mapping) else infos[index]
-            cut = bool(
-                cuts[index] if cuts is not None else part_of(info.get("TimeLimit.truncated", False), index)
-            )
+            cut = bool(cuts[index] if cuts is not None else part_of(cut_in(info), index))
             over = self._over[index] = bool(ended[index]) or cut
             last = seen
             if over and resets == "SAME_STEP":
@@ -430,7 +423,7 @@ class WatchedBatch(WatchedEnv):
                 StepReading(last, rewards[index], bool(ended[index]) and (cuts is not None or not cut), cut),
             )
             if over and resets == "SAME_STEP":
-                tap.open(seen, later=True)
+                tap.open(seen)
 
     def _end(self, answer: Any = None) -> None:
         for tap in self._taps:
@@ -442,53 +435,12 @@ class WatchedBatch(WatchedEnv):
             tap.attempt(tap.fail, error)
 
 
-def is_environment(what: Any) -> bool:
-    """Whether an object has ``reset`` and ``step``."""
-    return callable(getattr(what, "reset", None)) and callable(getattr(what, "step", None))
-
-
-def check_environment(what: Any) -> None:
-    """Check that an object is an environment of a form that can be watched.
-
-    Raises:
-        TypeError: It is not.
-    """
-    name = type(what).__name__
-    for module, instead in ELSEWHERE.items():
-        if any(f"{kind.__module__}.".startswith(f"{module}.") for kind in type(what).__mro__):
-            raise TypeError(f"a {name} of {module} cannot be watched as it is; {instead}")
-    if not is_environment(what):
-        raise TypeError(
-            f"a {name} cannot be watched; pass a folder, an environment with reset and step, or a function"
-        )
-    if isinstance(what, type):
-        raise TypeError(f"{what.__name__} is a class; pass an environment made of it")
-    taken = attempted(lambda: list(inspect.signature(what.step).parameters))[0] or ()
-    if len(taken) > 1 and "state" in taken[:2]:
-        raise TypeError(f"step of a {name} takes its state; pass an environment that keeps its own")
-    size = _size_of(what)
-    if size is None:
-        return
-    if not isinstance(size, int) or not 1 <= size <= LARGEST_BATCH:
-        raise TypeError(f"cannot watch a batch of {size} environments; watch at most {LARGEST_BATCH}")
-    if getattr(what, "is_async", False) is True:
-        raise TypeError("cannot watch a batch that answers in parts; make it with batch_size = num_envs")
-    if _pooled(what) and what.config.get("max_num_players", 1) != 1:
-        raise TypeError("cannot watch a batch of games with several players; watch games of one player")
-    vectors = sys.modules.get("gymnasium.vector")
-    if vectors is not None and isinstance(what, vectors.VectorEnv) and _resets_of(what) is None:
-        raise TypeError(
-            "cannot watch a vector environment that does not say when it resets its environments; "
-            "use Gymnasium 1.1 or newer, or set metadata['autoreset_mode']"
-        )
-
-
 def wrapped(env: Any, run: WatchedLoop, owned: bool) -> Any:
     """Return an environment of a form that can be watched, watched."""
     kind: type[WatchedEnv] = WatchedEnv
     if any(callable(getattr(env, name, None)) for name in ("agent_iter", "get_observation")):
         kind = WatchedTurns
-    elif _size_of(env) is not None:
+    elif size_of(env) is not None:
         kind = WatchedBatch
     found = [name for name in PASSED if hasattr(type(env), name)]
     if found:
@@ -502,23 +454,3 @@ PASSED: Final = ("__len__", "__iter__", "__getitem__", "__contains__", "__call__
 
 def _passing(name: str) -> Callable[..., Any]:
     return lambda self, *given: getattr(self.env, name)(*given)
-
-
-def _pooled(env: Any) -> bool:
-    return isinstance(getattr(env, "config", None), Mapping) and callable(getattr(env, "async_reset", None))
-
-
-def _size_of(env: Any) -> Any:
-    """Return the number of environments in a batch; ``None`` of a single environment."""
-    if _pooled(env):
-        return env.config.get("num_envs")
-    size = getattr(env, "num_envs", None)
-    gymnasium = sys.modules.get("gymnasium")
-    alone = size == 1 and gymnasium is not None and isinstance(env, gymnasium.Env)
-    return None if alone else size
-
-
-def _resets_of(env: Any) -> str | None:
-    """Return when a batch resets its environments: a name of Gymnasium's ``AutoresetMode``."""
-    mode = (getattr(env, "metadata", None) or {}).get("autoreset_mode")
-    return None if mode is None else str(getattr(mode, "name", mode))

@@ -15,8 +15,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self, overload
 
+from spectator.watchable.env_forms import check_environment, is_environment
 from spectator.watchable.recorder_client import RecorderLine, attempted, encoded, finite, words_of
-from spectator.watchable.watched_env import check_environment, is_environment, wrapped
+from spectator.watchable.watched_env import wrapped
 
 MAX_MESSAGE: Final = 4 * 1024 * 1024
 """Maximum size of one step as JSON, bytes."""

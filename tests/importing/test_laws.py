@@ -317,6 +317,7 @@ def test_deep_nesting_and_bombs_are_sentences(tmp_path: Path, monkeypatch: pytes
         ("deep.jsonl", good + deep, "line 2: invalid JSON"),
         ("deep.json", b"[\n" + deep + b"]", "it is nested more than 500 deep"),
         ("bomb.jsonl.gz", gzip.compress(good + b" " * (8 << 20)), "expands to more than 200 times its size"),
+        ("cut.jsonl.zst", zstandard.compress(good)[:-7], "it is cut off"),
         ("bomb.jsonl.zst", zstandard.compress(good + b"\n" * (8 << 20)), "expands to more than 200 times"),
     ):
         path = tmp_path / name

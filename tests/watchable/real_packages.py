@@ -60,6 +60,23 @@ def gymnasium_environment(run: WatchedLoop) -> Counted:
     return counted
 
 
+@form("gymnasium", "environment that resets itself")
+def gymnasium_again(run: WatchedLoop) -> Counted:
+    import gymnasium
+
+    env = watch(gymnasium.wrappers.Autoreset(gymnasium.make("CartPole-v1", max_episode_steps=20)), run)
+    env.action_space.seed(1)
+    env.reset(seed=1)
+    steps, total, over, counted = 0, 0.0, False, Counted()
+    for _ in range(90):
+        _, reward, ended, cut, _ = env.step(env.action_space.sample())
+        steps, total = (0, 0.0) if over else (steps + 1, total + float(reward))
+        if over := ended or cut:
+            counted.append((how(ended, cut), steps, total))
+    env.close()
+    return [*counted, *([("open", steps, None)] if steps and not over else [])]
+
+
 def vector(make: Callable[[Any], Any], mode: str, run: WatchedLoop) -> Counted:
     """A vector environment of Gymnasium, counted as its documentation says for its mode."""
     import gymnasium

@@ -6,7 +6,6 @@ conformance matrix is made from: ``python -m scripts.make_conformance_doc``.
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -17,7 +16,7 @@ import pytest
 
 from scripts.make_conformance_doc import PAGE, RESULTS, conformance_page, rows_of
 from tests.watchable.real_packages import FORMS
-from tests.watchable.recorded import episodes_in, events_of
+from tests.watchable.recorded import judged
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -44,31 +43,10 @@ def played(envs_python: str, folder: Path) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr[-4000:]
     assert "recorded completely" not in done.stderr, done.stderr
     results: list[dict[str, Any]] = json.loads(done.stdout.splitlines()[-1])
-    recorded = asyncio.run(recorded_in(folder))
-    for one in results:
-        one["recorded"] = sorted(recorded.get(one["recorded_as"], []), key=str)
-        one["counted"] = sorted((rounded(*counted) for counted in one.get("counted", ())), key=str)
-        one["held"] = "refused" in one or (bool(one["counted"]) and one["counted"] == one["recorded"])
+    judged(results, folder)
     RESULTS.parent.mkdir(exist_ok=True)
     RESULTS.write_text(json.dumps(results, indent=1))
     return {one["form"]: one for one in results}
-
-
-def rounded(how: str, steps: int | None, total: float | None) -> list[Any]:
-    """An episode, its rewards without the error of adding them in another order."""
-    return [how, steps, None if total is None else round(total, 6)]
-
-
-async def recorded_in(folder: Path) -> dict[str, list[Any]]:
-    """The episodes of each form, as they are recorded."""
-    found: dict[str, list[Any]] = {}
-    for one in await episodes_in(folder):
-        end = (await events_of(folder, one.episode_id))[-1].data
-        closed = one.detail is not None and "before its end" in one.detail
-        reason = "open" if closed else str(one.reason)
-        episode = rounded(reason, one.turns, None if closed else end["total_reward"])
-        found.setdefault(str(one.environment), []).append(episode)
-    return found
 
 
 @pytest.mark.parametrize("name", FORMS)

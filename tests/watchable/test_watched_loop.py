@@ -52,12 +52,13 @@ async def test_three_lines_show_a_loop(tmp_path: Path) -> None:
     decided = [event.data for event in events if event.type == "decision.made"]
     assert [one["action"] for one in decided] == [{"action": "east"}, {"action": 2}]
     assert [one["raw_text"] for one in decided] == ["East.", "North."]
-    said = [(event.turn, event.data["text"]) for event in events if event.type == "imported.said"]
-    assert said == [
-        (0, "user: Where is the exit?"), (1, '{"at":[0,1]}'), (1, "user: And now?"), (2, "a wall"),
+    said = [event for event in events if event.type == "imported.said"]
+    assert [(one.turn, one.data.get("messages") or one.data["text"]) for one in said] == [
+        (0, [{"role": "user", "content": "Where is the exit?"}]), (1, '{"at":[0,1]}'),
+        (1, [{"role": "user", "content": "And now?"}]), (2, "a wall"),
     ]  # fmt: skip
-    totals = [event.data["total"] for event in events if event.type == "imported.said"]
-    assert totals == [None, 0.25, 0.25, 0.75]
+    assert [one.data.get("private", 0) for one in said] == [1, 0, 0, 0], "the system prompt is the operator's"
+    assert [one.data["total"] for one in said] == [None, 0.25, 0.25, 0.75]
     first, second = await calls_of(tmp_path / "mine", one.episode_id)
     assert first.call.token_ids is not None and first.call.token_ids.tolist() == [7, 8]
     assert first.call.logprobs is not None and first.call.logprobs.tolist() == [-0.5, -1.5]

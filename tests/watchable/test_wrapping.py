@@ -45,6 +45,8 @@ class Corridor:
             return self.at, float(done), done, False, {}
         if self.form == "gym":
             return self.at, float(done), done or not action, {"TimeLimit.truncated": not action}
+        if self.form == "brax":
+            return self.at, float(done), done or not action, {"truncation": np.float32(not action)}
         return SimpleNamespace(observation=self.at, reward=float(done), done=done)
 
 
@@ -58,24 +60,28 @@ async def test_an_environment_is_watched(tmp_path: Path, form: str) -> None:
     env.reset(seed=6)
     with pytest.raises(ValueError, match="no such way"):
         env.step(2)
+    for _ in range(2):
+        env.reset()
+    env.step(1)
     env.reset()
     env.close()
     assert env.length == 3 and len(answers) == 3
     found = await episodes_in(tmp_path / "mine")
     assert [(one.seed, one.reason, one.score, one.turns) for one in found] == [
         (4, "finished", 1.0, 3), (5, "step_cap", None, 1), (6, "environment_error", None, 0),
-        (0, "step_cap", None, 0),
-    ]  # fmt: skip
+        (0, "step_cap", None, 1),
+    ], "a reset without a step is not an episode"  # fmt: skip
     assert {one.environment for one in found} == {"corridor"}
     assert [one.detail for one in found][1:] == [
-        "it was reset before its end", "ValueError: no such way", "the environment was closed before its end",
+        "it was reset before its end", "ValueError: no such way", "it was reset before its end",
     ]  # fmt: skip
     events = await events_of(tmp_path / "mine", found[0].episode_id)
     assert [event.data["text"] for event in events if event.type == "imported.said"] == ["0", "1", "2", "3"]
 
 
-async def test_a_step_that_old_gym_cut_short_is_no_end(tmp_path: Path) -> None:
-    env = watch(Corridor("gym"), tmp_path / "mine")
+@pytest.mark.parametrize("form", ["gym", "brax"])
+async def test_a_step_that_old_gym_cut_short_is_no_end(tmp_path: Path, form: str) -> None:
+    env = watch(Corridor(form), tmp_path / "mine")
     env.reset()
     env.step(0)
     env.close()
@@ -263,12 +269,11 @@ async def test_what_cannot_be_read_is_said_and_never_raised(
     env.reset()
     assert all(env.step(0) is answer for _ in range(3))
     env.reset()
+    assert env.step(0) is answer
     env.close()
     assert caplog.text.count("an episode is not recorded completely") == 1
     found = await episodes_in(tmp_path / "mine")
-    assert [one.detail for one in found] == [
-        "what the environment returned cannot be read", "the environment was closed before its end",
-    ]  # fmt: skip
+    assert [one.detail for one in found] == ["what the environment returned cannot be read"] * 2
 
 
 async def test_functions_are_watched(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import ipaddress
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -23,11 +23,15 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
 from spectator.errors import SpectatorError
+from spectator.evaluation.figures import EXHIBITION
 from spectator.journal.contract import EpisodeFilter
+from spectator.journal.ownership import INTERVAL_S, living, unowned_episodes
+from spectator.journal.replicas import lagging, replicas
 from spectator.journal.sql_journal import SqlJournal
 from spectator.narration.voices import espeak_program
 from spectator.policies.captains import load_captains, unpriced_captains
 
+from .background.housekeeping import LITTLE_FREE
 from .settings import Settings, is_loopback, read_environment, welcome
 
 Verdict = Literal["ok", "warning", "failed"]
@@ -59,8 +63,13 @@ PAGE: Final = 500
 """Events read at once."""
 
 LEAST_FREE: Final = 100_000_000
-LITTLE_FREE: Final = 1_000_000_000
-"""Bytes of free disk below which a check fails or warns."""
+"""Bytes of free disk below which a check fails; below :data:`LITTLE_FREE` it warns."""
+
+HEARTBEATS_S: Final = 2.5 * INTERVAL_S
+"""Seconds in which every living server sends a heartbeat."""
+
+NAMED: Final = 20
+"""Most episodes that a check looks at and names."""
 
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
 
@@ -79,7 +88,8 @@ async def inside_checks() -> AsyncIterator[Finding]:
     yield _caps(settings)
     for finding in _folder(settings):
         yield finding
-    yield await _journal(settings)
+    async for finding in _journal(settings):
+        yield finding
     for finding in _programs(settings):
         yield finding
 
@@ -119,19 +129,23 @@ def _folder(settings: Settings) -> Iterator[Finding]:
         yield Finding("ok", "disk", amount)
 
 
-async def _journal(settings: Settings) -> Finding:
+async def _journal(settings: Settings) -> AsyncIterator[Finding]:
     path: Path = settings.data_dir / "journal.db"
     url = f"sqlite:///{path}" if settings.journal_url is None else settings.journal_url.get_secret_value()
     if settings.journal_url is None and not await asyncio.to_thread(path.exists):
-        return Finding("ok", "journal", "none yet; the first start creates it")
+        yield Finding("ok", "journal", "none yet; the first start creates it")
+        return
     try:
         journal = await SqlJournal.open(url, writable=False)
     except SpectatorError as error:
-        return Finding("failed", "journal", f"{error}; a start sets a damaged journal aside")
+        yield Finding("failed", "journal", f"{error}; a start sets a damaged journal aside")
+        return
+    checks = (_sampled, _unplayed, _replicas) if settings.journal_url else (_sampled,)
     try:
-        return await _sampled(journal)
+        for check in checks:
+            yield await check(journal)
     except SpectatorError as error:
-        return Finding(
+        yield Finding(
             "failed", "journal", f"{error}; run spectator verify for details, other episodes are served"
         )
     finally:
@@ -151,6 +165,44 @@ async def _sampled(journal: SqlJournal) -> Finding:
     return Finding(
         "ok", "journal", f"{amount}; the newest {len(ended)} ended episodes are intact ({events} events)"
     )
+
+
+async def _unplayed(journal: SqlJournal) -> Finding:
+    """Find unended episodes that no living server has."""
+    before = await journal.look(living)
+    held = await journal.leases()
+    if held:
+        await asyncio.sleep(HEARTBEATS_S)
+    beats = await journal.look(living)
+    alive = {name for name, beat in beats.items() if beat != before.get(name)}
+    found = [f"{one.episode_id} (leased by a dead server)" for one in held if one.owner not in alive]
+    for episode_id in await journal.look(lambda connection: unowned_episodes(connection, NAMED)):
+        summary = await journal.episode(episode_id)
+        last = [] if summary is None else await journal.read(episode_id, after_seq=summary.head_seq - 1)
+        if last and last[-1].type not in ("episode.suspended", "episode.ended"):
+            found.append(episode_id)
+    return _played(found)
+
+
+def _played(found: Sequence[str]) -> Finding:
+    if not found:
+        return Finding("ok", "episodes", "every episode without an end is played or suspended")
+    rule = "if they are still here in a minute, see docs/runbook.md#episodes-unplayed"
+    return Finding("failed", "episodes", f"no server plays {', '.join(found[:NAMED])}; {rule}")
+
+
+async def _replicas(journal: SqlJournal) -> Finding:
+    found = await journal.look(replicas)
+    if wrong := lagging(found):
+        rule = "see docs/runbook.md#replica-lags"
+        return Finding("failed", "replicas", f"{'; '.join(wrong)}; {rule}")
+    if any(one.name is None for one in found):
+        rule = "GRANT pg_monitor to the journal's user"
+        return Finding("warning", "replicas", f"this user may not see how far standbys are behind; {rule}")
+    if found and not any(one.synchronous for one in found):
+        rule = "set synchronous_standby_names"
+        return Finding("warning", "replicas", f"a failover may lose the newest commits; {rule}")
+    return Finding("ok", "replicas", f"{len(found)} standbys, none behind")
 
 
 def _programs(settings: Settings) -> Iterator[Finding]:
@@ -206,7 +258,14 @@ class OutsideChecks:
                 return
             for finding in self._of_health(health, time.monotonic() - began):
                 yield finding
-            for check in (self._ready, self._compression, self._address, self._control, self._figures):
+            for check in (
+                self._ready,
+                self._episodes,
+                self._compression,
+                self._address,
+                self._control,
+                self._figures,
+            ):
                 try:
                     yield await check()
                 except (httpx.HTTPError, ValueError, KeyError) as error:
@@ -250,6 +309,22 @@ class OutsideChecks:
             return Finding("ok", "ready", "episodes can be recorded now")
         detail = answer.json().get("detail", answer.text[:200])
         return Finding("failed", "ready", f"{answer.status_code}: {detail} See the server's log")
+
+    async def _episodes(self) -> Finding:
+        listed = await self._client.get("api/episodes", params={"ended": "false", "limit": "200"})
+        status = (await self._client.get("custom/status")).json()
+        played = {one["episode_id"] for one in (*status["running"], *status["shown"])}
+        found: list[str] = []
+        for one in listed.json()["episodes"]:
+            episode_id = one["episode_id"]
+            if episode_id in played or one["run_id"] not in (None, EXHIBITION) or len(found) == NAMED:
+                continue  # workers play the episodes of runs
+            entry = (await self._client.get(f"api/episodes/{episode_id}")).json()
+            only_last = {"after_seq": entry.get("head_seq", 1) - 1, "limit": 1}
+            last = await self._client.get(f"api/episodes/{episode_id}/events", params=only_last)
+            if entry.get("ended_at") is None and '"type":"episode.suspended"' not in last.text:
+                found.append(episode_id)
+        return _played(found)
 
     async def _compression(self) -> Finding:
         answer = await self._client.get("", headers={"Accept-Encoding": "gzip"})

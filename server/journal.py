@@ -11,12 +11,14 @@ import logging
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final, TypeVar
 
 from prometheus_client import Histogram
+from sqlalchemy import Connection
 
 from spectator.clock import Clock
 from spectator.episodes.past_states import StateFile
-from spectator.errors import ConfigurationError, JournalDamaged, JournalError
+from spectator.errors import ConfigurationError, EpisodeDamaged, JournalDamaged, JournalError
 from spectator.events import RecordedEvent
 from spectator.journal.contract import (
     Attachments,
@@ -27,20 +29,33 @@ from spectator.journal.contract import (
     RecordedCall,
     Synchronous,
 )
-from spectator.journal.database import Database, set_aside
+from spectator.journal.database import REPAIR, Database, set_aside
 from spectator.journal.sql_journal import SqlJournal
 from spectator.runs.run_records import RunRecords
 
 from .settings import Settings
 
+_Result = TypeVar("_Result")
+
+
+ANSWER_S: Final = 2.0
+"""Seconds that a check of the journal may take until it counts as not answering."""
+
+MOST_DAMAGE: Final = 100
+"""Most damaged records remembered."""
+
 
 class TimedJournal(SqlJournal):
-    """A journal that observes the duration of successful commits."""
+    """A journal that observes how long commits take, how long they wait, and what is damaged."""
 
     def __init__(self, database: Database, *, writable: bool) -> None:
         super().__init__(database, writable=writable)
         self.unended: Counter[str] = Counter()
         """Characters that this process recorded of each unfinished episode."""
+        self.damage: Counter[str] = Counter()
+        """What was found damaged, and how often it was read."""
+        self._begun: dict[object, float] = {}  # commits without an answer, oldest first
+        self._check: tuple[asyncio.Task[None], float] | None = None
 
     commit: Histogram | None = None
     """Histogram of commit durations in seconds; set after opening."""
@@ -58,8 +73,11 @@ class TimedJournal(SqlJournal):
         self, events: Sequence[RecordedEvent], *, attachments: Attachments | None = None
     ) -> None:
         """See :meth:`SqlJournal.append`."""
-        began = time.perf_counter()
-        await super().append(events, attachments=attachments)
+        began = self._begun[key := object()] = time.perf_counter()
+        try:
+            await super().append(events, attachments=attachments)
+        finally:
+            del self._begun[key]
         if self.commit is not None:
             self.commit.observe(time.perf_counter() - began)
         if not events:
@@ -76,6 +94,37 @@ class TimedJournal(SqlJournal):
             self.unended[episode_id] += size
         if self.recorded is not None:
             self.recorded(episode_id, size, ended)
+
+    @property
+    def commit_wait_s(self) -> float:
+        """Seconds for which the oldest commit has had no answer; 0.0 if none waits."""
+        return time.perf_counter() - next(iter(self._begun.values())) if self._begun else 0.0
+
+    async def problem(self) -> str | None:
+        """Return why the journal cannot be used now, within :data:`ANSWER_S`; ``None`` if it can.
+
+        Concurrent callers share one check, so that a journal that does not answer gets no crowd.
+        """
+        task, began = self._check or (asyncio.create_task(self.check()), time.perf_counter())
+        self._check = task, began
+        await asyncio.wait([task], timeout=ANSWER_S)
+        if not task.done():
+            return f"the journal has not answered for {time.perf_counter() - began:.0f} s"
+        self._check = None
+        error = task.exception()
+        return None if error is None else str(error)
+
+    async def _query(self, work: Callable[[Connection], _Result], episode_id: str | None = None) -> _Result:
+        try:
+            return await super()._query(work, episode_id)
+        except (JournalDamaged, EpisodeDamaged) as error:
+            self.note_damage(error)
+            raise
+
+    def note_damage(self, error: JournalError) -> None:
+        """Remember damage for the operator."""
+        if len(self.damage) < MOST_DAMAGE or str(error) in self.damage:
+            self.damage[str(error)] += 1
 
     async def unstage(self, episode_id: str) -> None:
         """See :meth:`SqlJournal.unstage`."""
@@ -206,9 +255,9 @@ async def open_journal(settings: Settings, clock: Clock) -> JoinedJournal:
         return await _read(url, synchronous)
     except JournalDamaged as error:
         place = await asyncio.to_thread(set_aside, url, clock.now())
-        logger.exception("the journal is damaged; it was set aside as %s, and a new one is created", place)
         if place is None:
-            raise error from None
+            raise JournalDamaged(f"{error}; {REPAIR}") from None
+        logger.exception("the journal is damaged; it was set aside as %s, and a new one is created", place)
     return await _read(url, synchronous)
 
 

@@ -111,7 +111,7 @@ LOOPBACK: Final = "127.0.0.1"
 """The proxy that is trusted by default: one on the same machine."""
 
 LEAVING_S: Final = 1.0
-"""Seconds that viewers may take to leave during a shutdown."""
+"""Seconds that viewers and episodes may take to leave during a shutdown."""
 
 UNREAD_MS: Final = 30_000
 """Milliseconds that a peer may leave bytes unread before the kernel closes the connection."""
@@ -130,9 +130,9 @@ class Server(uvicorn.Server):
         sys.stderr.flush()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Shut down in order: viewers, requests, then episodes and the journal."""
+        """Shut down in order: viewers and shared episodes, requests, then the rest and the journal."""
         stop_listening(self)
-        await self.config.app.state.services.close_viewers(LEAVING_S)  # type: ignore[union-attr]
+        await self.config.app.state.services.leave(LEAVING_S)  # type: ignore[union-attr]
         await super().shutdown(sockets)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import dataclass
 from typing import Annotated, cast
 
@@ -16,7 +17,6 @@ from spectator.episodes.recovery import SuspendedEpisodes
 from spectator.episodes.supervisor import Supervisor
 from spectator.evaluation.standings import Scorekeeper
 from spectator.journal.commands import Commands
-from spectator.journal.contract import Journal
 from spectator.journal.notes import NoteStore
 from spectator.policies.spending import SpendLedger
 
@@ -26,6 +26,7 @@ from .background.housekeeping import Deletions, Housekeeper, UnfinishedQuota
 from .background.narration import Narration
 from .background.recovery import Readiness, Takeover, UnplayedEpisodes
 from .background.router_models import RouterModels
+from .journal import JoinedJournal
 from .security.budget import Budget
 from .security.masking import OperatorOrders
 from .security.openid import SignIn, VisitorSessions
@@ -59,7 +60,7 @@ class Services:
 
     settings: Settings
     clock: Clock
-    journal: Journal
+    journal: JoinedJournal
     reading_process: ReadingProcess
     alternatives_process: AlternativesProcess
     commands: Commands | None
@@ -102,10 +103,13 @@ class Services:
     housekeeper: Housekeeper
     timings: Timings
 
-    async def close_viewers(self, within_s: float) -> None:
-        """Close the slot queue and all viewers, waiting at most ``within_s`` seconds."""
+    async def leave(self, within_s: float) -> None:
+        """Send viewers and episodes to the other servers, waiting at most ``within_s`` seconds."""
         self.slot_queue.close()
-        await self.audience.close_all(within_s)
+        work = [asyncio.create_task(self.audience.close_all(within_s))]
+        if self.takeover is not None:
+            work.append(asyncio.create_task(self.takeover.leave()))
+        await asyncio.wait(work, timeout=within_s)
 
 
 def services_of(connection: HTTPConnection) -> Services:

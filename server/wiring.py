@@ -194,13 +194,13 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         runs = RunBoards(journal.runs, views, records, clock, poller, orders)
         groups = GroupBoards(runs, journal, clock, poller, orders, budget.reading_turn)
         others = None
-        if shared is not None:
+        if shared is not None and takeover is not None:
             followed = FollowedEpisodes(journal, views, records, clock, tasks)
             stack.callback(followed.stop)
             others = RemoteEpisodes(
                 journal, followed, lambda one: supervisor.live(one) is not None, signals.wake, clock
             )
-            open_notices(stack, settings, journal, supervisor, others, audience, clock, tasks)
+            open_notices(stack, settings, journal, supervisor, others, audience, clock, tasks, takeover.wake)
         shown = WatchableEpisodes(
             supervisor, recovery, journal, runs, None if others is None else others.followed
         )

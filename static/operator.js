@@ -72,6 +72,10 @@ function budget(one) {
 /** @param {any} one */
 const deleted = (one) => h("li", { class: "operator__item" }, h("p", {}, h("code", {}, one.episode_id), ` · ${plural(one.events, "event")} · ${one.deleted_at}`, h("br"), h("small", {}, h("code", {}, one.digest ?? "no digest"))));
 
+/** @param {any} one */
+const trouble = (one) => h("li", { class: "operator__item" },
+  h("p", {}, one.detail, h("br"), h("small", {}, one.episode_id ? `${one.episode_id} · ` : "", one.since ? `since ${one.since} · ` : "", "what to do: ", h("code", {}, `docs/runbook.md#${one.kind}`))));
+
 /** @param {string} name */
 function hidden(name) {
   const button = h("button", { class: "button", type: "button" }, "Unhide");
@@ -103,6 +107,8 @@ function show(status) {
     ["Episodes in the journal", journal.episodes === null ? "unknown yet" : number(journal.episodes)],
     ["Unfinished episodes", mb(journal.unended_bytes)],
   ]);
+  list("troubles", status.trouble, trouble);
+  byId("trouble").hidden = status.trouble.length === 0;
   list("episodes", status.episodes, episode);
   byId("none").hidden = status.episodes.length > 0;
   list("budgets", status.budgets, budget);
@@ -118,12 +124,12 @@ async function refresh() {
   const locked = answer.status === 401 || answer.status === 403;
   byId("token-form").hidden = answer.status !== 401;
   byId("parts").hidden = !answer.ok && locked;
-  setText(state, answer.ok ? (paused ? "Starts paused" : "Open") : locked ? "Locked" : "Offline");
+  if (!answer.ok) setText(state, locked ? "Locked" : "Offline");
   if (answer.ok) {
     show(answer.body);
-    setText(state, paused ? "Starts paused" : "Open");
+    setText(state, answer.body.trouble.length > 0 ? "Trouble" : paused ? "Starts paused" : "Open");
   } else tell(answer.message);
-  setAttribute(state, "data-tone", answer.ok ? (paused ? "wait" : "over") : "bad");
+  setAttribute(state, "data-tone", !answer.ok || answer.body.trouble.length > 0 ? "bad" : paused ? "wait" : "over");
 }
 
 /** One round after another, never two at once. */

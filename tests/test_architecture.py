@@ -108,6 +108,7 @@ SERVER_FLOORS: tuple[tuple[str, ...], ...] = (
     ("viewers", "telemetry"),
     ("transport", "background"),
     ("services",),
+    ("trouble",),
     ("http", "openenv"),
     ("wiring", "process", "doctor"),
     ("app",),

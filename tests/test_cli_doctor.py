@@ -6,6 +6,7 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from email.utils import formatdate
 from pathlib import Path
 
@@ -15,7 +16,11 @@ from click.testing import CliRunner, Result
 
 from server.doctor import OutsideChecks
 from spectator.cli import main
+from spectator.events import record
+from spectator.journal.sql_journal import SqlJournal
+from tests.journal.records import run, started
 from tests.llm.endpoints import write_captains
+from tests.postgres import Cluster
 from tests.serving import free_port, serve, test_settings
 
 TOKEN = "a-token-of-the-operator"
@@ -58,6 +63,7 @@ def test_a_healthy_server_passes_and_nothing_is_changed(
             "HTTPS",
             "clock",
             "ready",
+            "episodes",
             "compression",
             "proxies",
             "control",
@@ -77,6 +83,57 @@ def test_a_server_that_is_not_there_fails(doctor: Callable[..., Result]) -> None
     assert result.exit_code == 1
     assert list(lines(result)) == ["reachable"] and lines(result)["reachable"][0] == "failed"
     assert doctor("example.org").exit_code == 2
+
+
+def test_an_episode_that_nobody_plays_is_found_from_outside(
+    doctor: Callable[..., Result], tmp_path: Path
+) -> None:
+    with serve(test_settings(tmp_path)) as serving:
+        left, whole = (serving.start(wait_s=50, options={"turns": 3}) for _ in range(2))
+        assert serving.finish(left) and serving.finish(whole)
+        assert lines(doctor(serving.base_url))["episodes"][0] == "ok"
+        with closing(sqlite3.connect(tmp_path / "journal.db")) as journal, journal:
+            journal.execute("DELETE FROM events WHERE episode_id = ? AND text LIKE '%episode.ended%'", [left])
+            journal.execute(
+                "UPDATE episodes SET ended_at = NULL, reason = NULL, end_seq = NULL, end_digest = NULL "
+                "WHERE episode_id = ?", [left],
+            )  # fmt: skip
+        verdict, detail = lines(doctor(serving.base_url))["episodes"]
+    assert verdict == "failed" and left in detail and whole not in detail
+
+
+def test_inside_a_database_episodes_without_an_owner_and_slots_without_a_standby_are_found(
+    doctor: Callable[..., Result], postgres: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("server.doctor.HEARTBEATS_S", 0)
+    database = postgres.make()
+    url = postgres.url(database)
+
+    async def leave() -> None:
+        journal = await SqlJournal.open(url)
+        await journal.append([started("ep-left")])
+        rests = started("ep-rests")
+        suspended = replace(rests.event, seq=2, type="episode.suspended", data={})
+        await journal.append([rests, record(suspended)])
+        await journal.append([started("ep-held")])
+        await journal.aclose()
+
+    run(leave())
+    postgres.execute(
+        database, "INSERT INTO leases (fence, episode_id, owner, expires_ms) VALUES (9, 'ep-held', 'x', 0)"
+    )
+    folder = {"data_dir": str(tmp_path), "journal_url": url}
+    postgres.execute(database, "SELECT pg_create_physical_replication_slot('old', true)")
+    try:
+        found = lines(doctor(**folder))
+    finally:
+        postgres.execute(database, "SELECT pg_drop_replication_slot('old')")
+    verdict, detail = found["episodes"]
+    assert verdict == "failed" and "ep-rests" not in detail
+    assert "ep-held (leased by a dead server), ep-left" in detail
+    assert found["replicas"][0] == "failed" and "slot old" in found["replicas"][1]
+    assert lines(doctor(**folder))["replicas"] == ("ok", "0 standbys, none behind")
+    postgres.execute("postgres", f"DROP DATABASE {database} WITH (FORCE)")
 
 
 def answered(request: httpx.Request, *, believed: bool, date: float | None) -> httpx.Response:
@@ -115,6 +172,7 @@ def test_what_is_wrong_from_outside_is_said_with_what_to_do(
         "HTTPS": "warning",
         "clock": clock,
         "ready": "failed",
+        "episodes": "failed",
         "compression": "warning",
         "proxies": proxies,
         "control": "warning",

@@ -14,7 +14,7 @@ from typing import Any, Final
 from spectator.child_program import GONE, ChildProgram
 from spectator.clock import Clock
 from spectator.episodes.alternatives import AnalysisDiverged, AnalysisRequest
-from spectator.errors import EpisodeDamaged, JournalError, JournalUnavailable, StepTimeout
+from spectator.errors import JournalError, JournalUnavailable, StepTimeout
 from spectator.journal.contract import Journal
 from spectator.journal.pieces import Piece, PieceRequest, piece_of
 
@@ -48,13 +48,16 @@ class ReadingProcess:
             if self._program.ended:
                 raise JournalUnavailable(GONE) from error
             logger.warning("reading a record in the server's process: %s", error)
-            texts = await self._journal.texts(
-                wanted.episode_id, after_seq=wanted.after_seq, limit=wanted.limit
-            )
-            return await asyncio.to_thread(piece_of, texts, wanted.crc)
-        if "error" in head:
-            raise (EpisodeDamaged if head["damaged"] else JournalError)(head["error"])
-        return Piece(body, head["events"], head["size"], head["crc"])
+            return await self._read_here(wanted)
+        if "error" not in head:
+            return Piece(body, head["events"], head["size"], head["crc"])
+        if head["damaged"]:
+            return await self._read_here(wanted)  # raises, and the journal notes it for the operator
+        raise JournalError(head["error"])
+
+    async def _read_here(self, wanted: PieceRequest) -> Piece:
+        texts = await self._journal.texts(wanted.episode_id, after_seq=wanted.after_seq, limit=wanted.limit)
+        return await asyncio.to_thread(piece_of, texts, wanted.crc)
 
     async def aclose(self) -> None:
         """End the process."""

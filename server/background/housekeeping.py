@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -22,6 +23,7 @@ from spectator.episodes.reader import LONG_EVENTS, ViewReader
 from spectator.episodes.supervisor import Supervisor
 from spectator.errors import EpisodeError, JournalError, JournalUnavailable
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
+from spectator.journal.replicas import Replica, replicas
 from spectator.journal.retention import Figures, Keep
 from spectator.journal.sql_journal import SqlJournal
 
@@ -30,6 +32,9 @@ from ..journal import TimedJournal
 logger = logging.getLogger(__name__)
 
 INTERVAL_S: Final = 60.0
+
+LITTLE_FREE: Final = 1_000_000_000
+"""Bytes of free disk below which an operator should act."""
 
 
 class Housekeeper:
@@ -42,6 +47,8 @@ class Housekeeper:
         """Approximate bytes that they took."""
         self.size: Figures | None = None
         """Size of the journal at the last run."""
+        self.replicas: Sequence[Replica] = ()
+        """Standbys of the journal's database at the last run."""
         self._journal = journal
         self._keep = keep
         self._clock = clock
@@ -91,6 +98,8 @@ class Housekeeper:
             )
         await self._journal.tidy()
         self.size = await self._journal.figures()
+        if self._journal.ownership is not None:  # only a database server has standbys
+            self.replicas = await self._journal.look(replicas)
 
 
 DELETIONS_FILE: Final = "deleted.ndjson"

@@ -225,8 +225,13 @@ def open_notices(
     audience: Audience,
     clock: Clock,
     tasks: asyncio.TaskGroup,
+    freed: Callable[[], None],
 ) -> None:
-    """Exchange notices until ``stack`` is closed, if the journal is shared."""
+    """Exchange notices until ``stack`` is closed, if the journal is shared.
+
+    Args:
+        freed: Called when another server has released an episode.
+    """
     if settings.journal_url is None or journal.ownership is None:
         return
     url = settings.journal_url.get_secret_value()
@@ -239,7 +244,7 @@ def open_notices(
     heard_commits = NoticeListener(
         direct,
         postgres.CHANNEL,
-        postgres.taking(others.wake, followed.wake),
+        postgres.taking(others.wake, followed.wake, freed),
         of_commits,
         clock,
         "polling the journal every 0.25 s",

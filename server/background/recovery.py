@@ -20,7 +20,7 @@ from spectator.episodes.embargo import PublicReader
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.recovery import Recovery
 from spectator.episodes.supervisor import Supervisor
-from spectator.errors import EpisodeDamaged, JournalError
+from spectator.errors import EpisodeDamaged, EpisodeError, JournalError
 from spectator.journal.commands import Command, Commands
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary
 from spectator.journal.ownership import INTERVAL_S, SILENT_CHECKS, LivenessCheck, Ownership
@@ -134,6 +134,27 @@ class Takeover:
         self._handovers = 0
         self._handed_over: set[str] = set()
         self._heartbeats = LivenessCheck()
+        self._freed = asyncio.Event()
+
+    def wake(self) -> None:
+        """Look for episodes without an owner now."""
+        self._freed.set()
+
+    async def leave(self) -> None:
+        """Give each episode to the other servers as soon as it stands still here."""
+
+        async def give(episode_id: str) -> None:
+            if (live := self._supervisor.live(episode_id)) is not None:
+                with suppress(EpisodeError):  # it has no end
+                    await live.wait()
+            try:
+                await self._ownership.release(episode_id)
+                await self._commands.announce_freed()
+            except JournalError as error:
+                logger.warning("others take episode %s over later: %s", episode_id, error)
+
+        running = [live.episode_id for live in self._supervisor.running()]
+        await asyncio.gather(self._supervisor.suspend(), *map(give, running))
 
     async def claim(self, episode_id: str) -> EpisodeSummary | None:
         """Take the lease of an episode, if a slot is free and no other server holds it."""
@@ -204,7 +225,8 @@ class Takeover:
     async def play_on(self, recovery: Recovery) -> None:
         """Resume episodes without an owner until cancelled, once ``recovery`` is over."""
         while True:
-            await self._clock.sleep(INTERVAL_S)
+            await first_of(self._clock.sleep(INTERVAL_S), self._freed.wait())
+            self._freed.clear()
             try:
                 await self.take_over(recovery)
             except JournalError as error:
@@ -221,6 +243,7 @@ class Takeover:
             self.deposed += 1
             message = "server %s sends no heartbeats: %d episodes can be taken over"
             logger.warning(message, name, len(freed))
+            self.wake()
         await self._commands.tidy()
 
     async def take_over(self, recovery: Recovery) -> None:

@@ -9,10 +9,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 from fastapi import APIRouter, Depends
-from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from pydantic import BaseModel, ConfigDict, Field
@@ -21,7 +21,7 @@ from starlette.responses import PlainTextResponse
 
 from spectator.clock import timestamp
 from spectator.episodes.handle import EpisodeHandle
-from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest, JournalUnavailable
+from spectator.errors import EndReason, EpisodeNotFound, FieldError, InvalidRequest, JournalUnavailable
 
 from ..background.housekeeping import DeletedEpisode
 from ..security import faults
@@ -30,6 +30,7 @@ from ..security.budget import WORDS, Held
 from ..security.faults import Refused, documented
 from ..security.requests import address_of, masked
 from ..services import Services, ServicesDep, services_of
+from ..trouble import KINDS, Trouble, commit_wait_s, find_troubles
 from ..viewers.wire import EPISODE_ID
 from .control import ALWAYS, DayUsage, usage_today
 
@@ -88,7 +89,8 @@ async def metrics(request: Request, services: ServicesDep) -> PlainTextResponse:
     """
     services.guard.require_operator(request)
     state = CollectorRegistry()
-    state.register(_ServiceFigures(services))
+    state.register(_ServiceFigures(services, await find_troubles(services)))
+    ProcessCollector(registry=state)
     text = generate_latest(state) + generate_latest(services.timings.registry)
     return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
@@ -96,6 +98,7 @@ async def metrics(request: Request, services: ServicesDep) -> PlainTextResponse:
 @dataclass(eq=False)
 class _ServiceFigures(Collector):
     services: Services
+    troubles: Sequence[Trouble]
 
     def collect(self) -> Iterator[Metric]:
         services = self.services
@@ -114,7 +117,14 @@ class _ServiceFigures(Collector):
         yield _gauge("episodes_shown", "Episodes of others that are shown here", len(supervisor.external()))
         yield _gauge("episode_slots", "Episodes that may run at once", supervisor.slots)
         yield _counter("episodes_started", "Started episodes", [], {(): signals.started})
-        ended = {(reason,): count for reason, count in signals.ended.items()}
+        wait_s = commit_wait_s(services)
+        yield _gauge("commit_wait_seconds", "How long the oldest unrecorded step waits", wait_s)
+        kinds = Counter(one.kind for one in self.troubles)
+        troubles = GaugeMetricFamily("spectator_troubles", "What is wrong now, by kind", labels=["kind"])
+        for kind in KINDS:
+            troubles.add_metric([kind], kinds[kind])
+        yield troubles
+        ended = {(reason,): signals.ended[reason] for reason in get_args(EndReason)}
         yield _counter("episodes_ended", "Ended episodes", ["reason"], ended)
         published = {(name,): count for name, count in signals.published.items()}
         yield _counter("events_published", "Recorded and published events", ["type"], published)
@@ -200,6 +210,7 @@ class JournalUsage(BaseModel):
 class OperatorStatus(BaseModel):
     """Usage and limits of the server."""
 
+    trouble: list[Trouble] = Field(description="What is wrong now, the most urgent first")
     paused_since: str | None = Field(description="RFC 3339; null while starts are open")
     hidden: list[str] = Field(description="Hidden names")
     episodes: list[EpisodeUsage]
@@ -255,6 +266,7 @@ async def operator_status(services: ServicesDep) -> OperatorStatus:
     """Return the current usage and limits."""
     supervisor, budget, size = services.supervisor, services.budget, services.housekeeper.size
     return OperatorStatus(
+        trouble=await find_troubles(services),
         paused_since=services.operator_orders.kept.paused_since,
         hidden=sorted(services.operator_orders.kept.hidden),
         episodes=[

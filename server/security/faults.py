@@ -26,6 +26,7 @@ from spectator.errors import (
     EpisodeOver,
     FieldError,
     InvalidRequest,
+    JournalDamaged,
     JournalError,
     NoDecisionPending,
     ProtocolError,
@@ -256,8 +257,14 @@ def close_of(error: SpectatorError) -> tuple[Close, str]:
     close = next(CLOSES[base] for base in type(error).__mro__ if base in CLOSES)
     if close is Close.RESTARTING:
         logger.error("closing a viewer's connection: %s", error)
-        return close, "the record cannot be read now; try again later"
+        return close, _unreadable(error, "the record cannot be read now; try again later")
     return close, str(error)
+
+
+def _unreadable(error: SpectatorError, passing: str) -> str:
+    """Return ``passing``, unless waiting does not help."""
+    damaged = "the journal is damaged; only the operator can repair it"
+    return damaged if isinstance(error, JournalDamaged) else passing
 
 
 def documented(*kinds: Kind) -> dict[int | str, dict[str, Any]]:
@@ -307,7 +314,10 @@ async def _library(request: Request, error: SpectatorError) -> Response:
         return await _unexpected(request, error)
     if kind is NO_JOURNAL:
         logger.error("%s: %s", _named(request), error)
-        return problem(kind, "The journal cannot be used now; try again soon.", instance=request.url.path)
+        detail = _unreadable(error, "The journal cannot be used now; try again soon.")
+        return problem(kind, detail, instance=request.url.path)
+    if kind is DAMAGED:
+        logger.error("%s: %s", _named(request), error)
     if kind is TIMED_OUT:
         logger.warning("%s: %s", _named(request), error)
     errors = error.fields if isinstance(error, InvalidRequest) else ()

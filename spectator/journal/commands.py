@@ -25,6 +25,7 @@ from sqlalchemy import (
 )
 
 from spectator.journal.coordination import NOT_OF_A_FLEET, Transactor
+from spectator.journal.postgres import CHANNEL, FREED
 
 if TYPE_CHECKING:
     from sqlalchemy.dialects.postgresql import Insert
@@ -87,6 +88,7 @@ _PLAYER: Final = text(
     f"WHERE episodes.episode_id = :episode AND ended_at IS NULL AND {NOT_OF_A_FLEET}"
 )
 _WITHDRAW: Final = text("DELETE FROM commands WHERE id = :id AND taken_by IS NULL AND answer IS NULL")
+_FREED: Final = text(f"SELECT pg_notify('{CHANNEL}', '{FREED}')")
 _FORGET: Final = text("DELETE FROM commands WHERE id = :id")
 _STOPS: Final = text(
     "SELECT DISTINCT ON (number) id, commands.episode_id, name, body FROM commands "
@@ -206,6 +208,14 @@ class Commands:
             JournalError: The database cannot be written now.
         """
         await self._journal.transact(lambda connection: connection.execute(_FORGET, {"id": command_id}))
+
+    async def announce_freed(self) -> None:
+        """Notify the other processes that an episode has no owner now.
+
+        Raises:
+            JournalError: The database cannot be written now.
+        """
+        await self._journal.transact(lambda connection: connection.execute(_FREED))
 
     async def take(self) -> list[Command]:
         """Return all unanswered commands for this process's episodes, in order.

@@ -59,11 +59,14 @@ SHARED_LOCK_S: Final = 60.0
 SHARED_BUSY_MS: Final = 30_000
 """Milliseconds that a commit waits for the commits of other processes."""
 
-DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB")
-"""Prefixes of SQLite's error names for a damaged file."""
+DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "XX001", "XX002", "58P01")
+"""Prefixes of SQLite's error names, and PostgreSQL's codes, for a damaged page or a lost file."""
 
-RESTART: Final = "restart the server, which sets it aside if it cannot be read"
-"""Advice for a damaged journal."""
+RESTART: Final = (
+    "restart the server, which sets a damaged file aside, or repair the database (docs/runbook.md)"
+)
+REPAIR: Final = "repair the database as docs/runbook.md#journal-damaged says"
+"""Advice for a damaged journal; the second for one on a database server."""
 
 WRITER_PRAGMAS: Final = (
     "page_size=8192",
@@ -448,13 +451,16 @@ NOT_OURS: Final = ("no such column", "no such table")
 """SQLite's messages for a journal whose schema was overwritten."""
 
 
-def is_damage(error: BaseException) -> bool:
-    """Return whether an error means that the file itself is damaged."""
-    if isinstance(error, UnicodeDecodeError):
-        return True
+def is_corrupt(error: BaseException) -> bool:
+    """Return whether an error means that a page of the database is damaged, or a file of it is lost."""
     origin = getattr(error, "orig", None)
-    name = str(getattr(origin, "sqlite_errorname", ""))
-    return name.startswith(DAMAGED) or str(origin).startswith(NOT_OURS)
+    name = getattr(origin, "sqlite_errorname", None) or getattr(origin, "sqlstate", None) or ""
+    return isinstance(error, UnicodeDecodeError) or name.startswith(DAMAGED)
+
+
+def is_damage(error: BaseException) -> bool:
+    """Return whether an error means that the journal is damaged, or its tables are not a journal's."""
+    return is_corrupt(error) or str(getattr(error, "orig", None)).startswith(NOT_OURS)
 
 
 def _unopened(where: str, error: Exception) -> JournalError:

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import BinaryIO, Final
 
 from spectator.errors import EpisodeDamaged, JournalError, typed_as
-from spectator.journal.database import Database, open_database
+from spectator.journal.database import Database, is_corrupt, open_database, reason
 from spectator.journal.queries import texts_after
 
 NICENESS: Final = 19
@@ -93,8 +93,13 @@ def read_piece(database: Database, wanted: PieceRequest) -> Piece:
     Raises:
         JournalError: It cannot be read.
     """
+
+    def unreadable(error: Exception) -> JournalError:
+        kind = EpisodeDamaged if is_corrupt(error) else JournalError
+        return kind(f"the record of {wanted.episode_id} cannot be read: {reason(error)}")
+
     with (
-        typed_as(lambda error: JournalError(f"the record cannot be read: {error}")),
+        typed_as(unreadable),
         database.engine.begin() as connection,
     ):
         texts = texts_after(connection, wanted.episode_id, wanted.after_seq, wanted.limit)

@@ -419,8 +419,14 @@ def notices_of(episode_ids: Iterable[str]) -> Iterator[str]:
         yield " ".join(notice)
 
 
+FREED: Final = "freed"
+"""The notice of a process that leaves and has released an episode."""
+
+
 def taking(
-    wake: Callable[[Collection[str]], None], wake_fleet: Callable[[Collection[str]], None]
+    wake: Callable[[Collection[str]], None],
+    wake_fleet: Callable[[Collection[str]], None],
+    freed: Callable[[], None],
 ) -> Callable[[str], None]:
     """Return a function that takes a notice and wakes its episodes, a server's or a fleet's."""
 
@@ -428,6 +434,8 @@ def taking(
         names = notice.split()
         if names[:1] == [FLEET]:
             wake_fleet(names[1:])
+        elif names == [FREED]:
+            freed()
         else:
             wake(names)
 

@@ -39,6 +39,7 @@ from spectator.journal.contract import (
 from spectator.journal.coordination import Lease, held
 from spectator.journal.database import (
     Database,
+    is_corrupt,
     is_damage,
     open_database,
     prove_writable,
@@ -208,7 +209,8 @@ class SqlJournal:
     ) -> list[RecordedEvent]:
         """Read the events with ``seq > after_seq``, in order."""
         texts = await self._query(
-            lambda connection: texts_after(connection, episode_id, after_seq, limit, checked=checked)
+            lambda connection: texts_after(connection, episode_id, after_seq, limit, checked=checked),
+            episode_id,
         )
         try:
             return [decode(text) for text in texts]
@@ -217,7 +219,9 @@ class SqlJournal:
 
     async def texts(self, episode_id: str, *, after_seq: int = 0, limit: int | None = None) -> list[str]:
         """Read the same events, not decoded."""
-        return await self._query(lambda connection: texts_after(connection, episode_id, after_seq, limit))
+        return await self._query(
+            lambda connection: texts_after(connection, episode_id, after_seq, limit), episode_id
+        )
 
     async def stream(self, episode_id: str, *, after_seq: int = 0) -> AsyncIterator[RecordedEvent]:
         """Yield the same events, read in batches."""
@@ -259,7 +263,9 @@ class SqlJournal:
     async def links(self, episode_id: str) -> AsyncIterator[Sequence[Link]]:
         """Yield batches of an episode's rows, not decoded."""
         seq = 0
-        while batch := await self._query(partial(links_after, episode_id=episode_id, after_seq=seq)):
+        while batch := await self._query(
+            partial(links_after, episode_id=episode_id, after_seq=seq), episode_id
+        ):
             yield batch
             seq = batch[-1].seq
 
@@ -273,7 +279,7 @@ class SqlJournal:
 
     async def episode(self, episode_id: str) -> EpisodeSummary | None:
         """Return the summary of one episode."""
-        return await self._query(lambda connection: summary(connection, episode_id))
+        return await self._query(lambda connection: summary(connection, episode_id), episode_id)
 
     async def episodes(self, wanted: EpisodeFilter) -> list[EpisodeSummary]:
         """List summaries, newest first."""
@@ -407,7 +413,9 @@ class SqlJournal:
         if self._database.lock is not None:
             self._database.lock.release()
 
-    async def _query(self, work: Callable[[Connection], _Result]) -> _Result:
+    async def _query(self, work: Callable[[Connection], _Result], episode_id: str | None = None) -> _Result:
+        """Read on a thread; damage is named as that of ``episode_id``, if only its record is read."""
+
         def run() -> _Result:
             with self._database.engine.connect() as connection:
                 return work(connection)
@@ -417,6 +425,8 @@ class SqlJournal:
         try:
             return await asyncio.get_running_loop().run_in_executor(self._readers, run)
         except (DBAPIError, UnicodeDecodeError) as error:
+            if is_corrupt(error) and episode_id is not None:
+                raise EpisodeDamaged(f"the record of {episode_id} is damaged: {reason(error)}") from error
             kind = JournalDamaged if is_damage(error) else JournalError
             raise kind(f"the journal cannot be read: {reason(error)}") from error
 

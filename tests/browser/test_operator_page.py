@@ -21,7 +21,7 @@ def operated(tmp_path: Path) -> Iterator[Serving]:
         yield serving
 
 
-def test_the_operator_pauses_stops_and_deletes(operated: Serving, open_page: Opener) -> None:
+def test_the_operator_pauses_stops_and_deletes(operated: Serving, open_page: Opener, tmp_path: Path) -> None:
     ended = operated.start(options={"turns": 2})
     operated.finish(ended)
     operated.start(pace="broadcast", options={"turns": 1000})
@@ -31,6 +31,12 @@ def test_the_operator_pauses_stops_and_deletes(operated: Serving, open_page: Ope
     page.get_by_role("button", name="Use it").click()
     expect(page.locator("#episodes li")).to_have_count(1)
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    expect(page.locator("#trouble")).to_be_hidden()
+    moved = (tmp_path / "journal.db").rename(tmp_path / "away")
+    expect(page.locator("#troubles")).to_contain_text("moved or removed")
+    expect(page.locator("#state")).to_have_text("Trouble")
+    moved.rename(tmp_path / "journal.db")
+    expect(page.locator("#trouble")).to_be_hidden()
     page.get_by_role("button", name="Pause starts").click()
     expect(page.locator("#starts")).to_contain_text("Paused since")
     assert operated.client.post("/custom/start_episode", json={}).status_code == 503

@@ -13,6 +13,7 @@ import yaml
 from click.testing import CliRunner
 
 from server.settings import Settings
+from server.trouble import KINDS
 from spectator.cli import main as command_line
 from tests.openenv.dockerfile import read
 from tests.serving import ROOT, Serving, serve, test_settings, until
@@ -26,7 +27,7 @@ PROMETHEUS = {"up"}
 
 WORDS = {
     "sum", "by", "rate", "max", "histogram_quantile", "instance", "le", "code", "limit", "reason", "job",
-    "spectator", "m", "h",
+    "spectator", "m", "h", "changes", "increase", "kind",
 }  # fmt: skip
 """What a query has beside names of metrics."""
 
@@ -157,16 +158,47 @@ def with_size(serving: Serving) -> str | None:
     return text if "spectator_journal_bytes" in text else None
 
 
-def test_the_dashboard_shows_metrics_that_there_are(serving: Serving) -> None:
-    board = json.loads((DEPLOY / "grafana" / "spectator.json").read_text(encoding="utf-8"))
-    (source,) = load(DEPLOY / "grafana" / "datasources.yaml")["datasources"]
+def check_queries(serving: Serving, queries: list[str]) -> None:
+    """Every metric that the queries name is one of the server's."""
     text = until("the size of the journal", lambda: with_size(serving))
     there = set(re.findall(r"^# TYPE (\w+)", text, re.M)) | set(re.findall(r"^(\w+)[{ ]", text, re.M))
-    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
-    assert len(queries) >= 12
     for query in queries:
         named = set(re.findall(r"[a-z_]+", re.sub(r'"[^"]*"', "", query))) - WORDS
         assert named and named <= there | PROMETHEUS, f"{query}: there is no {named - there}"
+
+
+def seconds(duration: str) -> int:
+    return int(duration[:-1]) * {"s": 1, "m": 60}[duration[-1]]
+
+
+def test_each_alert_has_its_section_and_comes_within_five_minutes(serving: Serving) -> None:
+    rules = [one for group in load(DEPLOY / "alerts.yml")["groups"] for one in group["rules"]]
+    check_queries(serving, [one["expr"] for one in rules])
+    names = [one["alert"] for one in rules]
+    named = {kind for one in rules for kind in re.findall(r'kind="([^"]+)"', one["expr"])}
+    assert named <= set(KINDS) <= set(names), "every kind of trouble has its alert"
+    text = (ROOT / "docs" / "runbook.md").read_text(encoding="utf-8")
+    sections = dict(re.findall(r"^## (\S+)\n(.*?)(?=^## )", text, re.M | re.S))
+    assert set(sections) == set(names)
+    for name, section in sections.items():
+        assert section.startswith("**It means** ") and "**Look at** " in section and "**Do** " in section
+        assert f"\n| {name} | " in text, "it was tried"
+    prometheus = load(DEPLOY / "prometheus.yml")
+    every = [seconds(prometheus["global"][name]) for name in ("scrape_interval", "evaluation_interval")]
+    for one in rules:
+        assert one["annotations"]["runbook"] == f"docs/runbook.md#{one['alert']}"
+        assert sum(every) + seconds(one.get("for", "0s")) < 5 * 60
+    (loaded,) = prometheus["rule_files"]
+    mounted = load(ROOT / "compose.yaml")["services"]["prometheus"]["volumes"]
+    assert f"./deploy/alerts.yml:{loaded}:ro" in mounted
+
+
+def test_the_dashboard_shows_metrics_that_there_are(serving: Serving) -> None:
+    board = json.loads((DEPLOY / "grafana" / "spectator.json").read_text(encoding="utf-8"))
+    (source,) = load(DEPLOY / "grafana" / "datasources.yaml")["datasources"]
+    queries = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    assert len(queries) >= 12
+    check_queries(serving, queries)
     assert {panel["datasource"]["uid"] for panel in board["panels"]} == {source["uid"]}
     (provider,) = load(DEPLOY / "grafana" / "dashboards.yaml")["providers"]
     assert provider["options"]["path"] == "/etc/grafana/dashboards"

@@ -20,6 +20,7 @@ from spectator.cli import main
 from spectator.errors import (
     ConfigurationError,
     EpisodeDamaged,
+    JournalDamaged,
     JournalError,
     JournalUnavailable,
     LeaseLost,
@@ -330,6 +331,31 @@ def test_trouble_of_the_server_is_told_and_passes(
             heal(postgres, database)
         await journal.append([said("ep-1", 2)])
         assert seqs(await journal.read("ep-1")) == [1, 2]
+        await journal.aclose()
+
+    run(scenario())
+
+
+def test_a_damaged_page_is_named(postgres: Cluster, scratch: str) -> None:
+    says = "invalid page in block 3 of relation base/16384/16385"
+
+    async def scenario() -> None:
+        journal = await opened(postgres, scratch)
+        await journal.append([started("ep-1")])
+        fail_with(postgres, scratch, "XX001", says)
+        with pytest.raises(JournalUnavailable, match=rf"{says}; .* repair the database"):
+            await journal.append([said("ep-1", 2)])
+        heal(postgres, scratch)
+        postgres.execute(
+            scratch,
+            "ALTER TABLE events RENAME TO kept; CREATE FUNCTION page() RETURNS boolean LANGUAGE plpgsql AS "
+            f"$$ BEGIN RAISE EXCEPTION '{says}' USING ERRCODE = 'XX001'; END $$; "
+            "CREATE VIEW events AS SELECT * FROM kept WHERE page()",
+        )
+        with pytest.raises(EpisodeDamaged, match=f"the record of ep-1 is damaged: {says}"):
+            await journal.read("ep-1")
+        with pytest.raises(JournalDamaged, match=says):
+            await journal.episodes(EpisodeFilter())
         await journal.aclose()
 
     run(scenario())

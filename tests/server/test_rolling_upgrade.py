@@ -1,4 +1,4 @@
-"""A rolling upgrade: two servers of one version are replaced by two of the next, one after the other."""
+"""A rolling upgrade: two servers are replaced by two of the next version, and one by the earlier again."""
 
 from __future__ import annotations
 
@@ -12,12 +12,14 @@ from pathlib import Path
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
+from server.background import recovery
 from spectator import __version__
 from tests.coming_back import Seen, watch
 from tests.postgres import Cluster
-from tests.server.test_two_servers import check_record, running, start
-from tests.serving import PATIENCE_S, ServerProcess, free_port, serve_process, until
+from tests.server.test_two_servers import LISTENING, check_record, running, start
+from tests.serving import PATIENCE_S, ServerProcess, free_port, serve, serve_process, test_settings, until
 
 EARLIER_VERSION = "0.0.9"
 
@@ -133,6 +135,10 @@ def test_servers_are_replaced_one_after_the_other_and_no_viewer_misses_an_event(
         until("the takeover by the newer server", lambda: len(running(b.base_url)) == 2)
         a.begin()
         shown_on()
+        b.leave()  # back to the version before
+        until("the takeover by the server that stays", lambda: len(running(a.base_url)) == 2)
+        b.begin(EARLIER)
+        shown_on()
         for episode_id in episodes:
             body = {"episode_id": episode_id, "pace": "max"}
             told = httpx.post(f"{a.base_url}/custom/pace", json=body, timeout=PATIENCE_S)
@@ -143,9 +149,25 @@ def test_servers_are_replaced_one_after_the_other_and_no_viewer_misses_an_event(
         b.leave()
 
 
+def test_a_server_that_leaves_wakes_the_others(
+    postgres: Cluster, database: str, places: tuple[Place, Place], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The server that stays looks for episodes once an hour here, so that only a notice wakes it."""
+    monkeypatch.setattr(recovery, "INTERVAL_S", 3600)
+    a, b = places
+    a.begin()
+    b.folder.mkdir()
+    with serve(test_settings(b.folder, journal_url=SecretStr(postgres.url(database)))) as stays:
+        until("listening", lambda: len(postgres.execute(database, LISTENING)) >= 2)
+        assert a.server is not None
+        episode_id = start(a.server, options={"turns": TURNS})
+        a.leave()
+        until("the takeover", lambda: episode_id in running(stays.base_url))
+
+
 def check_all(a: Place, url: str, episodes: list[str], seen: list[tuple[str, Seen]]) -> None:
     """Prove that each record is whole, and that each viewer saw all of it."""
-    for episode_id, moves in zip(episodes, (1, 2), strict=True):
+    for episode_id, moves in zip(episodes, (2, 3), strict=True):
         types = check_record(url, episode_id)
         assert (types[0], types[-1]) == ("episode.started", "episode.ended")
         assert types.count("episode.ended") == 1

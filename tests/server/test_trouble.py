@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import shutil
 import sqlite3
@@ -87,7 +88,12 @@ def stand_still_and_go_on(serving: Serving, hinder: Callable[[], Callable[[], ob
         assert says in trouble_of(serving)
         assert serving.client.get("/readyz").status_code == 503
         assert serving.client.get("/health").status_code == 200
-        assert "spectator_episodes_troubled 1" in serving.client.get("/metrics").text
+        figures = serving.client.get("/metrics").text
+        assert "spectator_episodes_troubled 1" in figures
+        (waiting,) = re.findall(r"^spectator_commit_wait_seconds (\S+)", figures, re.M)
+        assert float(waiting) > 0, "a stall is seen while it lasts"
+        known = serving.client.get("/operator/status").json()["trouble"]
+        assert [says in one["detail"] for one in known if one["episode_id"] == episode_id] == [True]
         for refused in ("pause", "pace"):
             answer = serving.client.post(
                 f"/custom/{refused}", json={"pace": "max"} if refused == "pace" else {}
@@ -275,6 +281,30 @@ def test_an_end_that_cannot_be_recorded_is_none(tmp_path: Path) -> None:
         assert "missing" in bye["reason"]
         closed = serving.client.get("/metrics").text
         assert 'viewers_closed_total{code="1011"} 1' in closed
+
+
+def test_a_damaged_page_is_named_to_readers_and_operators(tmp_path: Path) -> None:
+    with serve(test_settings(tmp_path)) as serving:
+        hurt, whole = (serving.start(wait_s=50, options={"turns": turns}) for turns in (200, 3))
+        assert serving.finish(whole) and serving.finish(hurt)
+        assert serving.client.get("/operator/status").json()["trouble"] == []
+    checkpoint(tmp_path)
+    file = tmp_path / "journal.db"
+    content = bytearray(file.read_bytes())
+    at = content.index(b'"seq":2,')
+    content[at - at % 8192] = 0xFF  # the kind of the page, which is none
+    file.write_bytes(content)
+    with serve(test_settings(tmp_path)) as serving:
+        answer = serving.client.get(f"/api/episodes/{hurt}/export")
+        assert (answer.status_code, answer.json()["type"]) == (500, "/problems/record-damaged")
+        assert f"the record of {hurt} is damaged" in answer.json()["detail"]
+        with watch(f"{serving.ws_url}/live/{hurt}?from_seq=0") as viewer:
+            code, bye = viewer.to_the_end()
+        assert (code, bye["reconnect"], hurt in bye["reason"]) == (4500, False, True)
+        assert serving.events(whole)[-1]["type"] == "episode.ended"
+        (trouble,) = serving.client.get("/operator/status").json()["trouble"]
+        assert trouble["kind"] == "journal-damaged" and hurt in trouble["detail"]
+        assert 'spectator_troubles{kind="journal-damaged"} 1' in serving.client.get("/metrics").text
 
 
 def write_ahead(folder: Path, episode_id: str, seq: int) -> None:

@@ -286,6 +286,8 @@ def test_play_stands_still_while_the_database_is_away_and_goes_on(
         until("the trouble", lambda: surviving.client.get("/readyz").status_code == 503)
         (running,) = surviving.client.get("/custom/status").json()["running"]
         assert running["episode_id"] == episode_id
+        trouble = surviving.client.get("/operator/status").json()["trouble"]
+        assert {one["kind"] for one in trouble} >= {"journal-unavailable", "recording-stalled"}
     finally:
         postgres.start()
     assert surviving.finish(episode_id)["reason"] == "finished"

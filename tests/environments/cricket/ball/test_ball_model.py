@@ -346,13 +346,13 @@ def test_an_intent_fits_a_match_up() -> None:
 def test_in_a_powerplay_spin_is_hit_and_pace_is_not() -> None:
     """Spin with the new ball costs against who hits out, and nothing against who does not."""
 
-    def gained(bowler: Player, **intents: float) -> float:
-        usual, field_up = at("powerplay", bowler=bowler), at("powerplay", bowler=bowler, **intents)
+    def gained(bowler: Player, aggression: float) -> float:
+        usual, hit = (at("powerplay", bowler=bowler, aggression=one) for one in (0.5, aggression))
         later = replace(usual, powerplay=False)
-        return value(field_up) - value(usual) - (value(replace(later, **intents)) - value(later))
+        return value(hit) - value(usual) - (value(replace(later, aggression=aggression)) - value(later))
 
-    assert gained(SPINNER, aggression=0.8) > 0.1 and gained(PACER, aggression=0.8) < -0.02
-    assert 0.8 * gained(PACER, aggression=0.7) + 0.2 * gained(SPINNER, aggression=0.7) < 0.01
+    assert gained(SPINNER, 0.8) > 0.1 and gained(PACER, 0.8) < -0.02
+    assert 0.8 * gained(PACER, 0.7) + 0.2 * gained(SPINNER, 0.7) < 0.01
 
 
 def test_every_style_costs_the_same_on_average() -> None:

@@ -249,7 +249,9 @@ def test_what_changed_in_the_field_is_said_in_words() -> None:
     (line,) = staged.set_field("custom", moved={"short third": (3.0, -14.0), "deep midwicket": (-23.0, 13.0)})
     assert "short third in to slip" in line.text.lower()
     assert "deep midwicket in to midwicket" in line.text.lower()
-    again = [staged.set_field("custom", moved={"short third": (3.0, -14.0 - one % 2 * 6)}) for one in range(9)]
+    again = [
+        staged.set_field("custom", moved={"short third": (3.0, -14.0 - one % 2 * 6)}) for one in range(9)
+    ]
     assert not any(again), "one change an over is described"
     staged.over(SECOND)
     assert staged.set_field("standard")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -37,7 +38,7 @@ def ran(folder: Path, title: str, **addresses: str) -> str:
     script = folder / "program.py"
     script.write_text(text)
     done = subprocess.run(
-        [sys.executable, str(script)], cwd=folder, env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        [sys.executable, str(script)], cwd=folder, env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": ""},
         capture_output=True, text=True, timeout=60,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

@@ -174,10 +174,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("stopped")
     code, output, errors = run(
         "evaluate", "cricket", "--captains", "heuristic,random,planner", "--overs", "1", "--seed", "3",
-        "--until", "+-25 points", "--jobs", "1", "--out", folder / "played", "--publish", folder / "bundle",
+        "--until", "+-35 points", "--jobs", "1", "--out", folder / "played", "--publish", folder / "bundle",
     )  # fmt: skip
     assert code == 0, errors
-    assert "It stopped when the interval of every pair was within ±25 points" in output
+    assert "It stopped when the interval of every pair was within ±35 points" in output
     yield folder
 
 
@@ -188,7 +188,7 @@ def test_pairs_play_different_numbers_and_the_report_says_so(home: Path) -> None
     for pair in found["pairs"]:
         one = seeds.get(f"{pair['first']}|{pair['second']}") or seeds[f"{pair['second']}|{pair['first']}"]
         assert pair["share"]["n"] == one and pair["tally"]["matches"] == 2 * one
-        assert pair["share"]["high"] - pair["share"]["low"] <= 0.5
+        assert pair["share"]["high"] - pair["share"]["low"] <= 0.7
     assert len(found["matches"]) == 2 * sum(seeds.values()) == found["planned"]
     report = (home / "played" / "report.html").read_text()
     assert "hedged betting confidence sequences" in report and "None" not in report
@@ -260,7 +260,7 @@ def test_killed_and_run_again_it_takes_the_same_decisions(tmp_path: Path) -> Non
     )
     command = [
         sys.executable, "-c", workers, "evaluate", "cricket", "--captains", "heuristic,random,blocker",
-        "--overs", "2", "--until", "30", "--out", str(folder), "--jobs", "2",
+        "--overs", "1", "--until", "30", "--out", str(folder), "--jobs", "2",
     ]  # fmt: skip
     kill_once_played(command, folder, 5)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -346,7 +346,7 @@ def test_a_trainers_recorded_run_says_the_same(tmp_path: Path, rule: Any, reward
     assert page["ends"] == {"policy_error": 1}
 
 
-EPISODES = int(os.environ.get("OWN_SHARE_EPISODES", "100"))
+EPISODES = int(os.environ.get("OWN_SHARE_EPISODES", "40"))
 """For a thousand: OWN_SHARE_EPISODES=1000 pytest --timeout 900 -k exact tests/rollouts/..."""
 GOOD = random.Random(5).choices([0, 1, 2, 2], k=EPISODES)
 """How many actions of two the model gives in each episode."""

@@ -27,9 +27,9 @@ def program(page: str) -> str:
 def run(python: str, page: str) -> str:
     """What its blocks print."""
     done = subprocess.run(
-        [python, "-W", "error::SyntaxWarning", "-c", program(page)],
+        [python, "-c", program(page)],
         capture_output=True, text=True, timeout=110, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONWARNINGS": "error::SyntaxWarning"},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-4000:]
     return done.stdout

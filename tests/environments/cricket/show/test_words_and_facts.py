@@ -12,17 +12,18 @@ from tools.cricket_words import Reader, odd_pairs, read_match, read_matches
 
 @pytest.fixture(scope="module")
 def read() -> Reader:
-    return read_matches(60)
+    """Thirty matches; `python -m tools.cricket_words` reads hundreds."""
+    return read_matches(30)
 
 
 def test_no_line_and_no_reason_says_what_is_not_so(read: Reader) -> None:
-    assert read.counted["lines"] > 5_000 and read.counted["reasons"] > 6_000
+    assert read.counted["lines"] > 2_500 and read.counted["reasons"] > 3_500
     assert read.notes == {}
 
 
 def test_few_yorkers_that_nobody_planned_go_for_six(read: Reader) -> None:
     """6.6 % did; of real ones one or two in a hundred do."""
-    assert read.counted["unplanned yorkers"] > 250
+    assert read.counted["unplanned yorkers"] > 140
     assert read.counted["sixes off them"] < 0.04 * read.counted["unplanned yorkers"]
 
 

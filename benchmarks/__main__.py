@@ -1,4 +1,7 @@
-"""Run all measurements, or those named, and print a table: ``python -m benchmarks fanout``."""
+"""Run all measurements, or those named, and print a table: ``python -m benchmarks fanout``.
+
+``python -m benchmarks nemesis`` takes options of its own and plays histories under failures.
+"""
 
 from __future__ import annotations
 
@@ -27,6 +30,7 @@ from benchmarks import (
     watched_run,
 )
 from benchmarks.figures import HEADER, Figure
+from benchmarks.nemesis import command
 
 PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "live": lambda: asyncio.run(live.measure()),
@@ -55,9 +59,11 @@ LONG: Final = {"abuse", "cluster", "kills", "kills_rollouts", "openenv", "recove
 
 def main() -> None:
     """Measure the named parts, or all but the long ones, and print."""
+    if sys.argv[1:2] == ["nemesis"]:
+        sys.exit(command.main(sys.argv[2:]))
     wanted = sys.argv[1:] or [name for name in PARTS if name not in LONG]
     if unknown := [name for name in wanted if name not in PARTS]:
-        sys.exit(f"benchmarks: unknown part {unknown[0]!r}; use {', '.join(PARTS)}")
+        sys.exit(f"benchmarks: unknown part {unknown[0]!r}; use {', '.join([*PARTS, 'nemesis'])}")
     print(HEADER, flush=True)
     for name in wanted:
         for figure in PARTS[name]():

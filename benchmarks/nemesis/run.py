@@ -1,0 +1,403 @@
+"""Run one history: start everything, let the nemeses break it, heal, and collect what was seen."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import random
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import httpx
+import orjson
+
+from benchmarks.endpoint import ScriptedModel, completion
+from benchmarks.nemesis.checker import LIMIT_S, History, Record, Spending, Violation, check
+from benchmarks.nemesis.cluster import ForkServer, Postgres, Process, Server, Stage, new_server
+from benchmarks.nemesis.fork_server import HEARTBEAT_S, Program
+from benchmarks.nemesis.nemeses import NEMESES, Nemesis
+from benchmarks.nemesis.proxy import Proxy
+from benchmarks.nemesis.viewers import Viewer
+from spectator.errors import EpisodeError
+from spectator.journal.contract import Chain
+from spectator.journal.coordination import held
+from spectator.journal.ownership import living
+from spectator.journal.sql_journal import SqlJournal
+
+EPISODE: Final = {
+    "environment": "counting",
+    "pace": "fast",
+    "options": {"turns": 100_000, "payload_bytes": 100},
+}
+
+BEGUN_S: Final = 30.0
+"""Seconds until every viewer has seen play begin."""
+
+CAP: Final = 20_000
+"""Tokens that the worker's run may use, after some seconds of play."""
+
+IN_FLIGHT: Final = 4
+"""Requests of the worker at once."""
+
+ANSWER_TOKENS: Final = 600
+"""Most tokens of a request of the worker."""
+
+LATENCY_S: Final = 0.1
+"""Seconds of an answer of the worker's model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What happens in a run; drawn from its seed.
+
+    Args:
+        seed: The seed.
+        nemeses: The nemeses, in order.
+        postgres: Whether the journal is in PostgreSQL, with two servers, or in SQLite, with one.
+        episodes: Episodes that are started by POST.
+        viewers: Viewers of each.
+        worker: Whether a worker of rollouts plays too.
+        bug: The planted bug.
+    """
+
+    seed: int
+    nemeses: Sequence[Nemesis]
+    postgres: bool
+    episodes: int
+    viewers: int
+    worker: bool
+    bug: str = ""
+
+    def sentence(self) -> str:
+        """Describe it in a line."""
+        store = "PostgreSQL, 2 servers" if self.postgres else "SQLite"
+        return f"seed {self.seed}: {store}, {', '.join(one.name for one in self.nemeses)}"
+
+
+def draw(
+    seed: int, allowed: Sequence[str], *, postgres: bool | None = None, most: int = 3, bug: str = ""
+) -> Plan:
+    """Draw a run.
+
+    Args:
+        allowed: Names of the nemeses to draw from.
+        postgres: Where the journal is; drawn if omitted.
+        most: Most nemeses of the run.
+    """
+    chance = random.Random(seed)
+    stores = [store for store in (True, False) if any(_applies(name, store) for name in allowed)]
+    on_server = chance.choice([True, *stores]) if postgres is None else postgres
+    if on_server not in stores:
+        on_server = stores[0]
+    usable = [NEMESES[name] for name in allowed if _applies(name, on_server)]
+    nemeses = [chance.choice(usable) for _ in range(chance.randint(1, most))]
+    worker = any(one.worker for one in nemeses) or chance.random() < 0.25
+    return Plan(seed, nemeses, on_server, chance.randint(1, 3), chance.randint(1, 3), worker, bug)
+
+
+def _applies(name: str, postgres: bool) -> bool:
+    return NEMESES[name].postgres if postgres else NEMESES[name].sqlite
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What was found in a run.
+
+    Args:
+        plan: The run.
+        violations: Broken promises.
+        events: Events that viewers were shown.
+        seconds: How long it took.
+        logs: Logs of its servers, if a promise was broken.
+    """
+
+    plan: Plan
+    violations: Sequence[Violation]
+    events: int
+    seconds: float
+    logs: str = ""
+
+
+class CountingModel(ScriptedModel):
+    """A scripted model that counts the tokens of its answers."""
+
+    used = 0
+
+    def _answer(self, body: bytes) -> None:
+        said = completion(orjson.loads(body))
+        CountingModel.used += sum(said["usage"].values())
+        text = orjson.dumps(said)
+        head = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n"
+        self._loop.call_later(self._latency_s, self._write, head % len(text) + text)
+
+
+@dataclass(slots=True)
+class Tools:
+    """What runs share: the process that forks servers, and PostgreSQL's programs and template."""
+
+    fork_server: ForkServer
+    programs: str | None
+    template: Path | None
+
+
+async def play(plan: Plan, tools: Tools, folder: Path) -> Outcome:
+    """Play a run in ``folder``, check it, and end all its processes."""
+    began = time.monotonic()
+    async with staged(plan, tools, folder) as stage:
+        history = await Play(plan, stage).run()
+        violations = check(history)
+        shown = sum(len(viewer.frames) for viewer in history.viewers)
+        logs = ""
+        if violations:
+            logs = "".join(
+                f"--- {one.program.log}\n{one.log()}" for one in (*stage.servers, stage.worker) if one
+            )
+    return Outcome(plan, violations, shown, time.monotonic() - began, logs)
+
+
+@asynccontextmanager
+async def staged(plan: Plan, tools: Tools, folder: Path) -> AsyncIterator[Stage]:
+    """Start the database, the servers and the worker of a run."""
+    async with AsyncExitStack() as stack:
+        postgres = await asyncio.to_thread(_database, plan, tools, folder) if plan.postgres else None
+        stage = Stage(folder, [], postgres)
+        stack.push_async_callback(asyncio.to_thread, stage.close)
+        if postgres is not None:
+            with_standby = any(one.name == "lagging-promotion" for one in plan.nemeses)
+            await asyncio.to_thread(postgres.start, standby=with_standby)
+        for name in ("a", "b") if postgres is not None else ("a",):
+            ways: list[Proxy] = []
+            for _ in range(2 if postgres is not None else 0):
+                assert postgres is not None
+                way = Proxy(lambda: postgres.socket)
+                await way.open()
+                stack.push_async_callback(way.aclose)
+                ways.append(way)
+            stage.servers.append(new_server(tools.fork_server, folder, name, {}, bug=plan.bug, ways=ways))
+        for server in stage.servers:
+            server.start()
+        for server in stage.servers:
+            await asyncio.to_thread(server.wait)
+        if plan.worker:
+            loop = asyncio.get_running_loop()
+            CountingModel.used = 0
+            model = await loop.create_server(lambda: CountingModel(0.0, LATENCY_S), "127.0.0.1", 0)
+            stack.callback(model.close)
+            port = model.sockets[0].getsockname()[1]
+            stage.worker = _worker(plan, tools, folder, stage.url, port)
+            stage.worker.start()
+        yield stage
+
+
+def _database(plan: Plan, tools: Tools, folder: Path) -> Postgres:
+    assert tools.programs is not None and tools.template is not None
+    settings = dict(one.split("=", 1) for nemesis in plan.nemeses for one in nemesis.settings)
+    return Postgres(tools.programs, tools.template, folder, settings, tools.fork_server.library)
+
+
+def _worker(plan: Plan, tools: Tools, folder: Path, url: str, port: int) -> Process:
+    arguments = [
+        "rollouts", "run", "--env", "counting", "--option", "turns=20", "--episodes", "64",
+        "--base-url", f"http://127.0.0.1:{port}/v1", "--model", "scripted",
+        "--concurrency", str(IN_FLIGHT), "--max-tokens", str(CAP), "--startup-jitter", "0",
+    ]  # fmt: skip
+    if plan.postgres:
+        arguments += ["--run", "first"]
+    else:
+        arguments += ["--out", str(folder / "rollouts")]
+    variables = {"SPECTATOR_JOURNAL_URL": url} if plan.postgres else {}
+    program = Program("spectator", arguments, variables, str(folder / "worker.log"), bug=plan.bug)
+    return Process(tools.fork_server, program)
+
+
+@dataclass(slots=True)
+class Play:
+    """The play of a run.
+
+    Args:
+        plan: The run.
+        stage: Its processes.
+    """
+
+    plan: Plan
+    stage: Stage
+    history: History = field(default_factory=History)
+    _viewers: list[Viewer] = field(default_factory=list)
+
+    async def run(self) -> History:
+        """Play, break, heal, stop, and collect the history."""
+        chance, history = random.Random(f"{self.plan.seed}/play"), self.history
+        for number in range(self.plan.episodes):
+            history.started.append(await asyncio.to_thread(_start, self.stage.servers, number))
+        for episode_id in history.started:
+            for number in range(self.plan.viewers):
+                name = f"viewer {number + 1} of {episode_id}"
+                own = random.Random(f"{self.plan.seed}/{len(self._viewers)}")
+                self._viewers.append(Viewer(name, self.stage.bases, episode_id, own))
+        history.viewers = [viewer.history for viewer in self._viewers]
+        following = [asyncio.ensure_future(viewer.follow()) for viewer in self._viewers]
+        try:
+            await self._begun()
+            for nemesis in self.plan.nemeses:
+                await nemesis.break_it(self.stage, chance)
+                await asyncio.sleep(chance.uniform(0.2, 0.8))
+            await asyncio.to_thread(self.stage.heal)
+            history.lost = self.stage.lost
+            await self._played_again()
+            await self._stop_all()
+            await asyncio.wait(following, timeout=LIMIT_S / 3)
+        finally:
+            for one in following:
+                one.cancel()
+            for failure in await asyncio.gather(*following, return_exceptions=True):
+                if isinstance(failure, Exception):
+                    raise failure
+        await self._end_worker()
+        await self._no_dead_leases()
+        for episode_id in history.started:
+            history.records[episode_id] = await self._record(episode_id)
+        return history
+
+    async def _begun(self) -> None:
+        async with asyncio.timeout(BEGUN_S):
+            while any(viewer.steps < 3 for viewer in self._viewers):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+
+    async def _played_again(self) -> None:
+        """Wait until every unended episode goes on, or is named, at most :data:`LIMIT_S`."""
+        before = await self._heads()
+        waiting, began = set(before), time.monotonic()
+        while waiting and time.monotonic() < began + LIMIT_S:
+            await asyncio.sleep(0.1)
+            heads = await self._heads()
+            waiting = {one for one in waiting if one in heads and heads[one] <= before[one]}
+            waiting -= await self._named() if waiting else set()
+        for episode_id in waiting:
+            self.history.unplayed[episode_id] = time.monotonic() - began
+
+    async def _heads(self) -> dict[str, int]:
+        """Return the last event of each unended episode that was started."""
+        with contextlib.suppress(EpisodeError):
+            journal = await SqlJournal.open(self.stage.url, writable=False)
+            try:
+                heads = {}
+                for one in self.history.started:
+                    summary = await journal.episode(one)
+                    if summary is not None and summary.ended_at is None:
+                        heads[one] = len(await journal.texts(one))
+                return heads
+            finally:
+                await journal.aclose()
+        return dict.fromkeys(self.history.started, 0)
+
+    async def _named(self) -> set[str]:
+        """Return the episodes that a server names as troubled."""
+        named: set[str] = set()
+        async with httpx.AsyncClient(timeout=5, trust_env=False) as client:
+            for server in self.stage.living:
+                with contextlib.suppress(httpx.HTTPError):
+                    for path in ("/custom/status", "/readyz"):
+                        text = (await client.get(server.base + path)).text
+                        named |= {one for one in self.history.started if _troubled(text, path, one)}
+        return named
+
+    async def _stop_all(self) -> None:
+        """Stop every episode at any server; retries while servers ask for it."""
+        async with httpx.AsyncClient(timeout=25, trust_env=False) as client:
+            await asyncio.gather(*(self._stop(client, one) for one in self.history.started))
+
+    async def _stop(self, client: httpx.AsyncClient, episode_id: str) -> None:
+        said, until = "no answer", time.monotonic() + LIMIT_S
+        servers = self.stage.living
+        while time.monotonic() < until:
+            for server in servers:
+                try:
+                    answer = await client.post(
+                        f"{server.base}/custom/stop_episode", json={"episode_id": episode_id}
+                    )
+                except httpx.HTTPError as error:
+                    said = repr(error)
+                    continue
+                said = f"{answer.status_code} {answer.text[:200]}"
+                if answer.is_success:
+                    self.history.stopped.append(episode_id)
+                    return
+                if answer.status_code == 404 and self.stage.lost:
+                    return  # its start is among what was lost
+                if answer.status_code == 409 and episode_id not in await self._heads():
+                    return
+            await asyncio.sleep(0.3)
+        if episode_id not in await self._named():
+            self.history.unstopped[episode_id] = said
+
+    async def _end_worker(self) -> None:
+        if self.stage.worker is None:
+            return
+        await asyncio.to_thread(self.stage.worker.end)
+        starts = 1 + sum(one.worker for one in self.plan.nemeses)
+        self.history.spending = Spending(CAP, CountingModel.used, starts * IN_FLIGHT * ANSWER_TOKENS)
+
+    async def _no_dead_leases(self) -> None:
+        """Wait until no lease is held by a process that sends no heartbeats."""
+        if self.stage.postgres is None:
+            return
+        until, beats = time.monotonic() + LIMIT_S, {}
+        while True:
+            journal = await SqlJournal.open(self.stage.url)
+            try:
+                found = await journal.transact(lambda connection: (held(connection), living(connection)))
+            finally:
+                await journal.aclose()
+            leases, now = found
+            dead = [one for one in leases if beats and now.get(one.owner) == beats.get(one.owner)]
+            if (beats and not dead) or time.monotonic() > until:
+                break
+            beats = now
+            await asyncio.sleep(4 * HEARTBEAT_S)
+        self.history.dead_leases = [f"{one.owner} holds {one.episode_id}" for one in dead]
+
+    async def _record(self, episode_id: str) -> Record:
+        """Read a record, past every server."""
+        try:
+            journal = await SqlJournal.open(self.stage.url, writable=False)
+        except EpisodeError as error:
+            return Record(named=str(error))
+        try:
+            if await journal.episode(episode_id) is None:
+                return Record()
+            noted = await journal.end(episode_id)
+            chain = Chain(head_seq=noted and noted[0], digest=noted and noted[1])
+            breaks = []
+            async for links in journal.links(episode_id):
+                breaks += [f"event {one.seq} {one}" for one in chain.check(links)]
+            breaks += [f"event {one.seq} {one}" for one in chain.finish()]
+            return Record(await journal.texts(episode_id), breaks)
+        except EpisodeError as error:
+            logging.getLogger(__name__).info("cannot read %s: %s", episode_id, error)
+            return Record(named=str(error))
+        finally:
+            await journal.aclose()
+
+
+def _troubled(text: str, path: str, episode_id: str) -> bool:
+    if path == "/readyz":
+        return episode_id in text
+    return any(
+        one.get("episode_id") == episode_id and one.get("trouble")
+        for value in orjson.loads(text).values()
+        if isinstance(value, list)
+        for one in value
+        if isinstance(one, dict)
+    )
+
+
+def _start(servers: Sequence[Server], number: int) -> str:
+    base = servers[number % len(servers)].base
+    answer = httpx.post(f"{base}/custom/start_episode", json=EPISODE, timeout=30, trust_env=False)
+    found: dict[str, Any] = answer.raise_for_status().json()
+    return str(found["episode_id"])

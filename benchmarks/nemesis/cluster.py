@@ -17,6 +17,7 @@ from typing import Final
 from unittest.mock import patch
 
 import httpx
+import psycopg
 
 from benchmarks.nemesis.faults import Orders
 from benchmarks.nemesis.fork_server import Program
@@ -225,11 +226,21 @@ class Postgres:
             self._nodes["standby"].start()
 
     def restart(self) -> None:
-        """Start the node that takes writes, if it has stopped."""
-        node = self.current
-        if self.runs():
-            return
-        faulty = {}
+        """Start the node that takes writes if it has stopped, and wait until it answers."""
+        until = time.monotonic() + START_S
+        while True:
+            if not self.runs():
+                self._start()
+            try:
+                self.current.execute("postgres", "SELECT 1")
+                return
+            except psycopg.OperationalError:
+                if time.monotonic() > until:
+                    raise
+                time.sleep(0.1)
+
+    def _start(self) -> None:
+        node, faulty = self.current, {}
         if self._library is not None and self.orders is not None and not self.promoted:
             faulty = {
                 "LD_PRELOAD": str(self._library),

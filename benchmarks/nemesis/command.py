@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import shutil
 import sys
 import time
+import traceback
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -13,12 +15,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from benchmarks.figures import Figure
-from benchmarks.nemesis.checker import counted
+from benchmarks.nemesis.checker import Violation, counted
 from benchmarks.nemesis.cluster import DATABASE, ForkServer
 from benchmarks.nemesis.faults import compiled
 from benchmarks.nemesis.nemeses import NEMESES, skipped
 from benchmarks.nemesis.planted_bugs import BUGS
 from benchmarks.nemesis.run import Outcome, Plan, Tools, draw, play
+from spectator.errors import EpisodeError
 from spectator.journal.sql_journal import SqlJournal
 from tests.postgres import Cluster, find_programs, nobody
 
@@ -43,8 +46,6 @@ def tools(*, postgres: bool = True) -> Iterator[tuple[Tools, Path]]:
 
 def _template(programs: str, folder: Path) -> Path:
     """Make a data folder of PostgreSQL with an empty journal."""
-    import shutil
-
     folder.mkdir(mode=0o755)
     if owner := nobody():
         shutil.chown(folder, **owner)
@@ -86,10 +87,16 @@ def allowed(wanted: str, *, loses: bool, faults: bool) -> list[str]:
 
 
 def perform(plan: Plan, shared: Tools, folder: Path) -> Outcome:
-    """Play one run in its own folder."""
+    """Play one run in its own folder; a run that cannot be played to its end is a violation too."""
+    began = time.monotonic()
     with TemporaryDirectory(prefix=f"run-{plan.seed}-", dir=folder) as own:
         Path(own).chmod(0o755)
-        return asyncio.run(play(plan, shared, Path(own)))
+        try:
+            return asyncio.run(play(plan, shared, Path(own)))
+        except (RuntimeError, OSError, AssertionError, TimeoutError, EpisodeError) as error:
+            logs = "".join(path.read_text(errors="replace") for path in sorted(Path(own).glob("*.log")))
+            broken = [Violation("the run is played", f"{type(error).__name__}: {str(error)[:300]}")]
+            return Outcome(plan, broken, 0, time.monotonic() - began, f"{logs}\n{traceback.format_exc()}")
 
 
 def measure(runs: int, seed: int, names: Sequence[str], shared: Tools, folder: Path, logs: Path) -> Figure:

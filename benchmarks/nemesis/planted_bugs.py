@@ -124,13 +124,13 @@ def _swallowed_failure() -> None:
 
 def _lease_taken_back() -> None:
     def take_back(self: Any, episode_id: str) -> bool:
-        connection, fences = self._connection, self._fences
-        fence = fences.number(episode_id)
-        if fence is not None and self._held.get(fence) != episode_id:
+        try:
+            return bool(prove(self, episode_id))
+        except coordination.LeaseNotHeld:
             gone = ownership.leases.c.episode_id == episode_id
-            connection.execute(ownership.delete(ownership.leases).where(gone))
-            fences.committed([], {}, [episode_id])
-        return bool(prove(self, episode_id))
+            self._connection.execute(ownership.delete(ownership.leases).where(gone))
+            self._fences.committed([], {}, [episode_id])
+            return bool(prove(self, episode_id))
 
     prove = ownership.CommitLeases.prove
     _put(ownership.CommitLeases, "prove", take_back)

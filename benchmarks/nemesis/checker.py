@@ -302,6 +302,24 @@ CHECKS: Final[Sequence[Callable[[History], Iterator[Violation]]]] = (
 )
 
 
+def effects(history: History) -> Counter[str]:
+    """Count what the nemeses of a run did to viewers and episodes, so that a tame run is noticed."""
+    found: Counter[str] = Counter()
+    for viewer in history.viewers:
+        found["connections"] += max((shown.connection for shown in viewer.frames), default=0)
+        found["frames"] += len(viewer.frames)
+        found["reports of trouble"] += sum(
+            shown.text.startswith('{"frame":"trouble","message":"') for shown in viewer.frames
+        )
+        found["viewers told of a loss"] += told_of_loss(viewer)
+    for record in history.records.values():
+        types = Counter(body["type"] for body in record.bodies)
+        found["episodes continued"] += types["episode.recovered"]
+        found["recorded after an outage"] += types["warning"]
+        found["records named as damaged"] += record.named is not None
+    return found
+
+
 def check(history: History) -> list[Violation]:
     """Return every broken promise of a run."""
     return [violation for one in CHECKS for violation in one(history)]

@@ -334,6 +334,12 @@ class Stage:
         return [server.base for server in self.servers]
 
     @property
+    def failed_writes(self) -> int:
+        """Writes that failed because a nemesis said so."""
+        holders = (*self.servers, *([self.postgres] if self.postgres else []))
+        return sum(one.orders.failed for one in holders if one.orders is not None)
+
+    @property
     def url(self) -> str:
         """The URL of the journal, past every proxy."""
         if self.postgres is not None:

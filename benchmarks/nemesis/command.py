@@ -96,7 +96,7 @@ def perform(plan: Plan, shared: Tools, folder: Path) -> Outcome:
         except (RuntimeError, OSError, AssertionError, TimeoutError, EpisodeError) as error:
             logs = "".join(path.read_text(errors="replace") for path in sorted(Path(own).glob("*.log")))
             broken = [Violation("the run is played", f"{type(error).__name__}: {str(error)[:300]}")]
-            return Outcome(plan, broken, 0, time.monotonic() - began, f"{logs}\n{traceback.format_exc()}")
+            return Outcome(plan, broken, {}, time.monotonic() - began, f"{logs}\n{traceback.format_exc()}")
 
 
 def measure(runs: int, seed: int, names: Sequence[str], shared: Tools, folder: Path, logs: Path) -> Figure:
@@ -116,12 +116,14 @@ def figure(found: Sequence[Outcome]) -> Figure:
     """Return the figure of many runs."""
     wrong: Counter[str] = Counter()
     used: Counter[str] = Counter()
+    effect: Counter[str] = Counter()
     for outcome in found:
+        effect.update(outcome.effects)
         wrong.update(counted(outcome.violations))
         used.update(one.name for one in outcome.plan.nemeses)
     what = ", ".join(f"{count} {promise}" for promise, count in wrong.items()) or "no violation"
     value = (
-        f"{what}; {sum(one.events for one in found):,} frames checked; "
+        f"{what}; {', '.join(f'{count:,} {name}' for name, count in effect.items())}; "
         f"{', '.join(f'{count} {name}' for name, count in sorted(used.items()))}; "
         f"{sum(one.seconds for one in found) / len(found):.1f} s a run"
     )

@@ -8,13 +8,14 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from server.background import recovery
 from server.viewers import feed, other_servers, wire
 from spectator.episodes import stream
-from spectator.errors import JournalError
+from spectator.errors import JournalError, LeaseLost, SequenceConflict
+from spectator.events import record
 from spectator.journal import coordination, ownership, writer
 from spectator.journal.contract import GENESIS
 from spectator.journal.sql_journal import SqlJournal
@@ -122,18 +123,26 @@ def _swallowed_failure() -> None:
     _put(SqlJournal, "append", swallowing)
 
 
-def _lease_taken_back() -> None:
-    def take_back(self: Any, episode_id: str) -> bool:
-        try:
-            return bool(prove(self, episode_id))
-        except coordination.LeaseNotHeld:
-            gone = ownership.leases.c.episode_id == episode_id
-            self._connection.execute(ownership.delete(ownership.leases).where(gone))
-            self._fences.committed([], {}, [episode_id])
-            return bool(prove(self, episode_id))
+def _former_owner_writes() -> None:
+    append = SqlJournal.append
 
-    prove = ownership.CommitLeases.prove
-    _put(ownership.CommitLeases, "prove", take_back)
+    async def write_on(self: Any, events: Any, *, attachments: Any = None) -> None:
+        try:
+            await append(self, events, attachments=attachments)
+        except (LeaseLost, SequenceConflict):
+            episode_id = events[0].episode_id
+
+            def take_back(connection: Any) -> None:
+                mine = ownership.leases.c.episode_id == episode_id
+                connection.execute(ownership.delete(ownership.leases).where(mine))
+                self._database.fences.committed([], {}, [episode_id])
+
+            await self.transact(take_back)
+            head = (await self.heads([episode_id]))[episode_id]
+            again = [record(replace(one.event, seq=head + number)) for number, one in enumerate(events, 1)]
+            await append(self, again, attachments=attachments)
+
+    _put(SqlJournal, "append", write_on)
 
 
 def _no_takeover() -> None:
@@ -219,7 +228,7 @@ BUGS: Final[Mapping[str, PlantedBug]] = {
     "swallowed-failure": PlantedBug(
         "what was shown is recorded", _swallowed_failure, ["database-dies", "partition"], True
     ),
-    "lease-taken-back": PlantedBug("one owner at a time", _lease_taken_back, ["depose"], True),
+    "former-owner-writes": PlantedBug("one owner at a time", _former_owner_writes, ["depose"], True),
     "no-takeover": PlantedBug("unended episodes are played", _no_takeover, ["kill"], True),
     "dead-keep-leases": PlantedBug("no lease is held by the dead", _dead_keep_leases, ["kill"], True),
     "unreserved-cap": PlantedBug("spending under its cap", _unreserved_cap, ["worker-dies"], True),

@@ -7,7 +7,7 @@ import contextlib
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +17,7 @@ import httpx
 import orjson
 
 from benchmarks.endpoint import ScriptedModel, completion
-from benchmarks.nemesis.checker import LIMIT_S, History, Record, Spending, Violation, check
+from benchmarks.nemesis.checker import LIMIT_S, History, Record, Spending, Violation, check, effects
 from benchmarks.nemesis.cluster import ForkServer, Postgres, Process, Server, Stage, new_server
 from benchmarks.nemesis.fork_server import HEARTBEAT_S, Program
 from benchmarks.nemesis.nemeses import NEMESES, Nemesis
@@ -111,14 +111,14 @@ class Outcome:
     Args:
         plan: The run.
         violations: Broken promises.
-        events: Events that viewers were shown.
+        effects: What the nemeses did, counted by name.
         seconds: How long it took.
         logs: Logs of its servers, if a promise was broken.
     """
 
     plan: Plan
     violations: Sequence[Violation]
-    events: int
+    effects: Mapping[str, int]
     seconds: float
     logs: str = ""
 
@@ -151,13 +151,14 @@ async def play(plan: Plan, tools: Tools, folder: Path) -> Outcome:
     async with staged(plan, tools, folder) as stage:
         history = await Play(plan, stage).run()
         violations = check(history)
-        shown = sum(len(viewer.frames) for viewer in history.viewers)
+        effect = effects(history)
+        effect["writes that failed"] += stage.failed_writes
         logs = ""
         if violations:
             logs = "".join(
                 f"--- {one.program.log}\n{one.log()}" for one in (*stage.servers, stage.worker) if one
             )
-    return Outcome(plan, violations, shown, time.monotonic() - began, logs)
+    return Outcome(plan, violations, effect, time.monotonic() - began, logs)
 
 
 @asynccontextmanager

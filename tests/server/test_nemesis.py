@@ -137,7 +137,7 @@ def test_a_short_run_breaks_no_promise_and_finds_a_planted_bug() -> None:
     with tools(postgres=False) as (shared, folder):
         sound = perform(draw(3, ["kill"], postgres=False, most=1), shared, folder)
         assert not sound.violations, sound.logs
-        assert sound.events > 20
+        assert sound.effects["frames"] > 20
         bug = "resume-repeats"
         buggy = perform(draw(3, BUGS[bug].nemeses, postgres=False, most=1, bug=bug), shared, folder)
     assert {one.promise for one in buggy.violations} == {"once and in order"}

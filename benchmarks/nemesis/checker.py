@@ -111,7 +111,8 @@ class History:
         unplayed: Unended episodes that no server played or named, each with the seconds waited.
         unstopped: Episodes that could not be stopped, each with the last answer.
         dead_leases: Leases whose owner does not live, each in words.
-        lost: Whether the database lost commits, so that viewers may be told of a loss.
+        lost: Whether the database lost commits.
+        restarted: Whether it restarted or was replaced, so that a new epoch may begin.
         spending: What the workers used.
     """
 
@@ -123,6 +124,7 @@ class History:
     unstopped: dict[str, str] = field(default_factory=dict)
     dead_leases: list[str] = field(default_factory=list)
     lost: bool = False
+    restarted: bool = False
     spending: Spending | None = None
 
 
@@ -213,8 +215,8 @@ def check_records(history: History) -> Iterator[Violation]:
         if record.breaks:
             yield Violation("the record is whole", f"{episode_id}: {record.breaks[0]}")
         epochs = list(dict.fromkeys(body["epoch"] for body in bodies))
-        if len(epochs) > 1 and not history.lost:
-            yield Violation("the record is whole", f"{episode_id} has {len(epochs)} epochs without a loss")
+        if len(epochs) > 1 and not (history.lost or history.restarted):
+            yield Violation("the record is whole", f"{episode_id} has {len(epochs)} epochs without a reason")
         ends = [body for body in bodies if body["type"] == "episode.ended"]
         if len(ends) > 1 or (ends and bodies[-1] is not ends[0]):
             yield Violation("one end", f"{episode_id} has {len(ends)} ends, or events after its end")

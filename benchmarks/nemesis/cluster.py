@@ -189,6 +189,8 @@ class Postgres:
         self._nodes = {name: Cluster(programs, folder / name) for name in ("primary", "standby")}
         self.orders = None if library is None else Orders(folder / "postgres.orders")
         """What the disk of the primary does."""
+        self.starts = 0
+        """How often the node that takes writes was started."""
         self._library = library
         self.promoted = False
         """Whether the standby is the primary now."""
@@ -240,6 +242,7 @@ class Postgres:
                 time.sleep(0.1)
 
     def _start(self) -> None:
+        self.starts += 1
         node, faulty = self.current, {}
         if self._library is not None and self.orders is not None and not self.promoted:
             faulty = {
@@ -332,6 +335,11 @@ class Stage:
     def bases(self) -> list[str]:
         """The addresses of all servers."""
         return [server.base for server in self.servers]
+
+    @property
+    def restarted(self) -> bool:
+        """Whether the database restarted or was replaced."""
+        return self.lost or (self.postgres is not None and self.postgres.starts > 1)
 
     @property
     def failed_writes(self) -> int:

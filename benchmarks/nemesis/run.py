@@ -248,7 +248,7 @@ class Play:
                 await nemesis.break_it(self.stage, chance)
                 await asyncio.sleep(chance.uniform(0.2, 0.8))
             await asyncio.to_thread(self.stage.heal)
-            history.lost = self.stage.lost
+            history.lost, history.restarted = self.stage.lost, self.stage.restarted
             await self._played_again()
             await self._stop_all()
             await asyncio.wait(following, timeout=LIMIT_S / 3)

@@ -19,8 +19,8 @@ PREFIX: Final = '{"frame":"event",'
 ENDS: Final = frozenset({"stopped", "finished"})
 """Reasons for which an episode may end."""
 
-RECORD_DAMAGED: Final = 4500
-"""Close code of a viewer whose episode's record is incomplete or was changed."""
+RECORD_GONE: Final = frozenset({4001, 4500})
+"""Close codes of a viewer whose episode is unknown now, or whose record is incomplete or was changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ class History:
 
 
 def told_of_loss(viewer: ViewerHistory) -> bool:
-    """Return whether a viewer was told that events were lost, or that the record is damaged.
+    """Return whether a viewer was told that events were lost, or that the record is damaged or gone.
 
     A new epoch after another one is how the live protocol says that earlier numbers are void.
     """
@@ -138,7 +138,7 @@ def told_of_loss(viewer: ViewerHistory) -> bool:
         frame = json.loads(shown.text)
         if frame["frame"] == "hello" and frame["epoch"] not in epochs:
             epochs.append(frame["epoch"])
-        if frame["frame"] == "bye" and frame["code"] == RECORD_DAMAGED:
+        if frame["frame"] == "bye" and frame["code"] in RECORD_GONE:
             return True
     return len(epochs) > 1
 

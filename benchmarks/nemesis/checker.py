@@ -37,7 +37,7 @@ class Violation:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownFrame:
     """A frame that a viewer received.
 
     Args:
@@ -60,7 +60,7 @@ class ViewerHistory:
 
     name: str
     episode_id: str
-    frames: list[Shown] = field(default_factory=list)
+    frames: list[ShownFrame] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +100,7 @@ class Spending:
 
 
 @dataclass(slots=True)
-class History:
+class RunHistory:
     """Everything that was seen in a run.
 
     Args:
@@ -143,7 +143,7 @@ def told_of_loss(viewer: ViewerHistory) -> bool:
     return len(epochs) > 1
 
 
-def check_prefix(history: History) -> Iterator[Violation]:
+def check_prefix(history: RunHistory) -> Iterator[Violation]:
     """Every event shown is in the record, byte for byte, or its viewer was told of the loss."""
     for viewer in history.viewers:
         record = history.records.get(viewer.episode_id, Record())
@@ -166,7 +166,7 @@ def check_prefix(history: History) -> Iterator[Violation]:
             )
 
 
-def check_order(history: History) -> Iterator[Violation]:
+def check_order(history: RunHistory) -> Iterator[Violation]:
     """No viewer is shown an event twice, out of order or after a gap, or is moved back."""
     for viewer in history.viewers:
         wrong: Counter[str] = Counter()
@@ -189,7 +189,7 @@ def check_order(history: History) -> Iterator[Violation]:
             yield Violation("once and in order", f"{viewer.name}: {dict(wrong)}")
 
 
-def check_states(history: History) -> Iterator[Violation]:
+def check_states(history: RunHistory) -> Iterator[Violation]:
     """Every snapshot is the fold of the record up to its number."""
     for viewer in history.viewers:
         record = history.records.get(viewer.episode_id, Record())
@@ -206,7 +206,7 @@ def check_states(history: History) -> Iterator[Violation]:
                     break
 
 
-def check_records(history: History) -> Iterator[Violation]:
+def check_records(history: RunHistory) -> Iterator[Violation]:
     """Every record is whole, numbered without a gap, and ends once, for a reason that is allowed."""
     for episode_id, record in history.records.items():
         if record.named:
@@ -226,7 +226,7 @@ def check_records(history: History) -> Iterator[Violation]:
                 yield Violation("no end by a fault", f"{episode_id} ended as {reason}: {detail}")
 
 
-def check_steps(history: History) -> Iterator[Violation]:
+def check_steps(history: RunHistory) -> Iterator[Violation]:
     """Each turn is played once, and a step is recorded completely or not at all."""
     for episode_id, record in history.records.items():
         types = Counter((body["turn"], body["type"]) for body in record.bodies)
@@ -240,7 +240,7 @@ def check_steps(history: History) -> Iterator[Violation]:
                 break
 
 
-def check_acknowledged(history: History) -> Iterator[Violation]:
+def check_acknowledged(history: RunHistory) -> Iterator[Violation]:
     """An acknowledged start is recorded, and an acknowledged stop is the recorded end."""
     for episode_id in history.started:
         if not history.records.get(episode_id, Record()).lines and not history.lost:
@@ -254,13 +254,13 @@ def check_acknowledged(history: History) -> Iterator[Violation]:
         yield Violation("acknowledged is recorded", f"{episode_id} cannot be stopped: {said}")
 
 
-def check_played(history: History) -> Iterator[Violation]:
+def check_played(history: RunHistory) -> Iterator[Violation]:
     """Every unended episode is played, or named as troubled."""
     for episode_id, seconds in history.unplayed.items():
         yield Violation("played or named", f"{episode_id}: neither for {seconds:.0f} s")
 
 
-def check_viewers_reach_end(history: History) -> Iterator[Violation]:
+def check_viewers_reach_end(history: RunHistory) -> Iterator[Violation]:
     """Every viewer of a stopped episode is shown its end."""
     for viewer in history.viewers:
         ended = any(
@@ -274,13 +274,13 @@ def check_viewers_reach_end(history: History) -> Iterator[Violation]:
                 yield Violation("every viewer sees the end", f"{viewer.name} was not shown the end")
 
 
-def check_leases(history: History) -> Iterator[Violation]:
+def check_leases(history: RunHistory) -> Iterator[Violation]:
     """No lease is held by the dead."""
     for lease in history.dead_leases:
         yield Violation("no lease of the dead", lease)
 
 
-def check_spending(history: History) -> Iterator[Violation]:
+def check_spending(history: RunHistory) -> Iterator[Violation]:
     """Spending exceeds its cap at most by the requests in flight."""
     spending = history.spending
     if spending is not None and spending.used > spending.cap + spending.in_flight:
@@ -290,7 +290,7 @@ def check_spending(history: History) -> Iterator[Violation]:
         )
 
 
-CHECKS: Final[Sequence[Callable[[History], Iterator[Violation]]]] = (
+CHECKS: Final[Sequence[Callable[[RunHistory], Iterator[Violation]]]] = (
     check_prefix,
     check_order,
     check_states,
@@ -304,7 +304,21 @@ CHECKS: Final[Sequence[Callable[[History], Iterator[Violation]]]] = (
 )
 
 
-def effects(history: History) -> Counter[str]:
+OUTLINED: Final = ("epoch", "head_seq", "seq", "type", "code", "message")
+"""Fields of frames that :func:`outline` shows."""
+
+
+def outline(viewer: ViewerHistory) -> str:
+    """Describe the frames of a viewer, one a line."""
+    lines = [f"--- {viewer.name} of {viewer.episode_id}\n"]
+    for shown in viewer.frames:
+        frame = json.loads(shown.text)
+        fields = {key: frame[key] for key in OUTLINED if key in frame}
+        lines.append(f"{shown.connection} {frame['frame']} {fields}\n")
+    return "".join(lines)
+
+
+def effects(history: RunHistory) -> Counter[str]:
     """Count what the nemeses of a run did to viewers and episodes, so that a tame run is noticed."""
     found: Counter[str] = Counter()
     for viewer in history.viewers:
@@ -322,7 +336,7 @@ def effects(history: History) -> Counter[str]:
     return found
 
 
-def check(history: History) -> list[Violation]:
+def check(history: RunHistory) -> list[Violation]:
     """Return every broken promise of a run."""
     return [violation for one in CHECKS for violation in one(history)]
 

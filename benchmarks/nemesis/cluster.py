@@ -19,9 +19,9 @@ from unittest.mock import patch
 import httpx
 import psycopg
 
-from benchmarks.nemesis.faults import Orders
+from benchmarks.nemesis.faults import FaultOrders
 from benchmarks.nemesis.fork_server import Program
-from benchmarks.nemesis.proxy import Mode, Proxy
+from benchmarks.nemesis.proxy import Proxy, ProxyMode
 from benchmarks.serving import free_port
 from tests.postgres import USER, Cluster
 
@@ -76,7 +76,7 @@ class ForkServer:
 
 
 @dataclass(slots=True)
-class Process:
+class KillableProcess:
     """A program that can be killed, halted and started again.
 
     Args:
@@ -129,7 +129,7 @@ class Process:
 
 
 @dataclass(slots=True)
-class Server(Process):
+class NemesisServer(KillableProcess):
     """A server at a fixed address.
 
     Args:
@@ -142,7 +142,7 @@ class Server(Process):
 
     base: str = ""
     data: Path = Path()
-    orders: Orders | None = None
+    orders: FaultOrders | None = None
     database: Proxy | None = None
     notices: Proxy | None = None
 
@@ -187,7 +187,7 @@ class Postgres:
         self, programs: str, template: Path, folder: Path, settings: Mapping[str, str], library: Path | None
     ) -> None:
         self._nodes = {name: Cluster(programs, folder / name) for name in ("primary", "standby")}
-        self.orders = None if library is None else Orders(folder / "postgres.orders")
+        self.orders = None if library is None else FaultOrders(folder / "postgres.orders")
         """What the disk of the primary does."""
         self.starts = 0
         """How often the node that takes writes was started."""
@@ -307,7 +307,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 @dataclass(slots=True)
-class Stage:
+class NemesisStage:
     """Everything of a run that nemeses can break.
 
     Args:
@@ -320,14 +320,14 @@ class Stage:
     """
 
     folder: Path
-    servers: list[Server]
+    servers: list[NemesisServer]
     postgres: Postgres | None = None
-    worker: Process | None = None
+    worker: KillableProcess | None = None
     lost: bool = False
-    left_dead: list[Server] = field(default_factory=list)
+    left_dead: list[NemesisServer] = field(default_factory=list)
 
     @property
-    def living(self) -> list[Server]:
+    def living(self) -> list[NemesisServer]:
         """The servers that should answer."""
         return [server for server in self.servers if server not in self.left_dead]
 
@@ -363,7 +363,7 @@ class Stage:
         for server in self.servers:
             for proxy in (server.database, server.notices):
                 if proxy is not None:
-                    proxy.set(Mode.PASS)
+                    proxy.set(ProxyMode.PASS)
             if server.orders is not None:
                 server.orders.heal()
             server.send(signal.SIGCONT)
@@ -395,7 +395,7 @@ def new_server(
     *,
     bug: str = "",
     ways: Sequence[Proxy] = (),
-) -> Server:
+) -> NemesisServer:
     """Describe a server, which is not started yet.
 
     Args:
@@ -407,7 +407,7 @@ def new_server(
     """
     data, port = folder / name, free_port()
     data.mkdir(parents=True)
-    orders = Orders(folder / f"{name}.orders") if fork_server.has_faults else None
+    orders = FaultOrders(folder / f"{name}.orders") if fork_server.has_faults else None
     variables = {**SETTINGS, "SPECTATOR_DATA_DIR": str(data), **variables}
     for key, way in zip(("SPECTATOR_JOURNAL_URL", "SPECTATOR_JOURNAL_LISTEN_URL"), ways, strict=False):
         variables[key] = f"postgresql://{USER}@127.0.0.1:{way.port}/{DATABASE}"
@@ -420,7 +420,7 @@ def new_server(
         orders=() if orders is None else (str(orders.path), str(data)),
     )
     database, notices = (*ways, None, None)[:2]
-    return Server(
+    return NemesisServer(
         fork_server, program, base=f"http://127.0.0.1:{port}", data=data, orders=orders,
         database=database, notices=notices,
     )  # fmt: skip

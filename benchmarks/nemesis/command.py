@@ -20,7 +20,7 @@ from benchmarks.nemesis.cluster import DATABASE, ForkServer
 from benchmarks.nemesis.faults import compiled
 from benchmarks.nemesis.nemeses import NEMESES, skipped
 from benchmarks.nemesis.planted_bugs import BUGS
-from benchmarks.nemesis.run import Outcome, Plan, Tools, draw, play
+from benchmarks.nemesis.run import NemesisOutcome, NemesisPlan, Tools, draw, play
 from spectator.errors import EpisodeError
 from spectator.journal.sql_journal import SqlJournal
 from tests.postgres import Cluster, find_programs, nobody
@@ -86,7 +86,7 @@ def allowed(wanted: str, *, loses: bool, faults: bool) -> list[str]:
     return names
 
 
-def perform(plan: Plan, shared: Tools, folder: Path) -> Outcome:
+def perform(plan: NemesisPlan, shared: Tools, folder: Path) -> NemesisOutcome:
     """Play one run in its own folder; a run that cannot be played to its end is a violation too."""
     began = time.monotonic()
     with TemporaryDirectory(prefix=f"run-{plan.seed}-", dir=folder) as own:
@@ -96,12 +96,14 @@ def perform(plan: Plan, shared: Tools, folder: Path) -> Outcome:
         except (RuntimeError, OSError, AssertionError, TimeoutError, EpisodeError) as error:
             logs = "".join(path.read_text(errors="replace") for path in sorted(Path(own).glob("*.log")))
             broken = [Violation("the run is played", f"{type(error).__name__}: {str(error)[:300]}")]
-            return Outcome(plan, broken, {}, time.monotonic() - began, f"{logs}\n{traceback.format_exc()}")
+            return NemesisOutcome(
+                plan, broken, {}, time.monotonic() - began, f"{logs}\n{traceback.format_exc()}"
+            )
 
 
 def measure(runs: int, seed: int, names: Sequence[str], shared: Tools, folder: Path, logs: Path) -> Figure:
     """Play many runs; reports each on standard error, and the figure of all."""
-    found: list[Outcome] = []
+    found: list[NemesisOutcome] = []
     for number in range(seed, seed + runs):
         outcome = perform(draw(number, names, postgres=None if shared.programs else False), shared, folder)
         found.append(outcome)
@@ -112,7 +114,7 @@ def measure(runs: int, seed: int, names: Sequence[str], shared: Tools, folder: P
     return figure(found)
 
 
-def figure(found: Sequence[Outcome]) -> Figure:
+def figure(found: Sequence[NemesisOutcome]) -> Figure:
     """Return the figure of many runs."""
     wrong: Counter[str] = Counter()
     used: Counter[str] = Counter()

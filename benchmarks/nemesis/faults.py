@@ -34,7 +34,7 @@ def compiled(folder: Path) -> Path | None:
     return library
 
 
-class Orders:
+class FaultOrders:
     """What the library does in one process.
 
     Args:

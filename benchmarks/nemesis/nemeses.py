@@ -1,7 +1,7 @@
 """The nemeses: each breaks one thing of a run in one way.
 
-A nemesis may leave things broken; :meth:`.cluster.Stage.heal` follows. Those that make the database go back
-in time are marked, since viewers must then be told of the loss.
+A nemesis may leave things broken; :meth:`.cluster.NemesisStage.heal` follows. Those that make the database
+go back in time are marked, since viewers must then be told of the loss.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from typing import Final
 
 import httpx
 
-from benchmarks.nemesis.cluster import Process, Server, Stage
+from benchmarks.nemesis.cluster import KillableProcess, NemesisServer, NemesisStage
 from benchmarks.nemesis.faults import NO_COMPILER
-from benchmarks.nemesis.proxy import Mode
+from benchmarks.nemesis.proxy import ProxyMode
 
-Break = Callable[[Stage, random.Random], Awaitable[None]]
+Break = Callable[[NemesisStage, random.Random], Awaitable[None]]
 
 CLOCK_JUMPS_S: Final = (-3_600, 3_600, 90_000, 315_576_000)
 """An hour back, an hour, a day and an hour, and ten years."""
@@ -63,7 +63,7 @@ class Nemesis:
     settings: tuple[str, ...] = ()
 
 
-async def kill(stage: Stage, chance: random.Random) -> None:
+async def kill(stage: NemesisStage, chance: random.Random) -> None:
     """Kill a server with SIGKILL; leave it dead if another one lives, or start it again."""
     server = chance.choice(stage.living)
     await asyncio.to_thread(server.end)
@@ -79,17 +79,17 @@ async def kill(stage: Stage, chance: random.Random) -> None:
     await asyncio.to_thread(server.wait)
 
 
-async def stall(stage: Stage, chance: random.Random) -> None:
+async def stall(stage: NemesisStage, chance: random.Random) -> None:
     """Halt a server for less time than its leases last."""
     await _halt(chance.choice(stage.living), chance.uniform(0.5, 2.0))
 
 
-async def depose(stage: Stage, chance: random.Random) -> None:
+async def depose(stage: NemesisStage, chance: random.Random) -> None:
     """Halt the server that plays until others have taken over, then let it go on."""
     await _halt(await _player(stage, chance), DEPOSED_S)
 
 
-async def _halt(process: Process, seconds: float) -> None:
+async def _halt(process: KillableProcess, seconds: float) -> None:
     process.send(signal.SIGSTOP)
     try:
         await asyncio.sleep(seconds)
@@ -97,7 +97,7 @@ async def _halt(process: Process, seconds: float) -> None:
         process.send(signal.SIGCONT)
 
 
-async def _player(stage: Stage, chance: random.Random) -> Server:
+async def _player(stage: NemesisStage, chance: random.Random) -> NemesisServer:
     """Return a server that plays an episode, if any answers that it does."""
     async with httpx.AsyncClient(timeout=5, trust_env=False) as client:
         for server in chance.sample(stage.living, len(stage.living)):
@@ -109,7 +109,7 @@ async def _player(stage: Stage, chance: random.Random) -> Server:
     return chance.choice(stage.living)
 
 
-async def database_dies(stage: Stage, chance: random.Random) -> None:
+async def database_dies(stage: NemesisStage, chance: random.Random) -> None:
     """Stop PostgreSQL as a death would, and start it again."""
     assert stage.postgres is not None
     await asyncio.to_thread(stage.postgres.current.stop)
@@ -117,36 +117,36 @@ async def database_dies(stage: Stage, chance: random.Random) -> None:
     await asyncio.to_thread(stage.postgres.restart)
 
 
-async def partition(stage: Stage, chance: random.Random) -> None:
+async def partition(stage: NemesisStage, chance: random.Random) -> None:
     """Cut or stall the way between one server and the database, and no other."""
     server = chance.choice(stage.living)
     assert server.database is not None
-    server.database.set(chance.choice((Mode.REFUSE, Mode.STALL)))
+    server.database.set(chance.choice((ProxyMode.REFUSE, ProxyMode.STALL)))
     await asyncio.sleep(chance.choice((0.5, 1.5, DEPOSED_S)))
-    server.database.set(Mode.PASS)
+    server.database.set(ProxyMode.PASS)
 
 
-async def lost_answers(stage: Stage, chance: random.Random) -> None:
+async def lost_answers(stage: NemesisStage, chance: random.Random) -> None:
     """Let commits reach the database, lose their answers, and cut the connections."""
     server = await _player(stage, chance)
     assert server.database is not None
     for _ in range(3):
-        server.database.set(Mode.LOSE_ANSWERS)
+        server.database.set(ProxyMode.LOSE_ANSWERS)
         await asyncio.sleep(chance.uniform(0.1, 0.5))
-        server.database.set(Mode.REFUSE)
-        server.database.set(Mode.PASS)
+        server.database.set(ProxyMode.REFUSE)
+        server.database.set(ProxyMode.PASS)
         await asyncio.sleep(chance.uniform(0.2, 0.6))
 
 
-async def stale_notices(stage: Stage, chance: random.Random) -> None:
+async def stale_notices(stage: NemesisStage, chance: random.Random) -> None:
     """Let no notice of other servers arrive for a while."""
     for server in stage.living:
         assert server.notices is not None
-        server.notices.set(chance.choice((Mode.REFUSE, Mode.STALL)))
+        server.notices.set(chance.choice((ProxyMode.REFUSE, ProxyMode.STALL)))
     await asyncio.sleep(chance.uniform(1.0, 3.0))
 
 
-async def clock_jump(stage: Stage, chance: random.Random) -> None:
+async def clock_jump(stage: NemesisStage, chance: random.Random) -> None:
     """Move the clock of a server."""
     for server in chance.sample(stage.living, chance.randint(1, len(stage.living))):
         assert server.orders is not None
@@ -155,7 +155,7 @@ async def clock_jump(stage: Stage, chance: random.Random) -> None:
 
 
 def _failing_disk(error: int) -> Break:
-    async def fail(stage: Stage, chance: random.Random) -> None:
+    async def fail(stage: NemesisStage, chance: random.Random) -> None:
         """Let every write and sync fail, from some write on."""
         orders = stage.servers[0].orders if stage.postgres is None else stage.postgres.orders
         assert orders is not None
@@ -169,7 +169,7 @@ def _failing_disk(error: int) -> Break:
     return fail
 
 
-async def few_descriptors(stage: Stage, chance: random.Random) -> None:
+async def few_descriptors(stage: NemesisStage, chance: random.Random) -> None:
     """Let a server open hardly any more files and connections for a while."""
     server = chance.choice(stage.living)
     limits = resource.prlimit(server.process_id, resource.RLIMIT_NOFILE)
@@ -182,7 +182,7 @@ async def few_descriptors(stage: Stage, chance: random.Random) -> None:
         resource.prlimit(server.process_id, resource.RLIMIT_NOFILE, limits)
 
 
-async def worker_dies(stage: Stage, chance: random.Random) -> None:
+async def worker_dies(stage: NemesisStage, chance: random.Random) -> None:
     """Kill a worker of rollouts as the kernel does without memory, and start it again."""
     assert stage.worker is not None
     await asyncio.to_thread(stage.worker.end)
@@ -191,7 +191,7 @@ async def worker_dies(stage: Stage, chance: random.Random) -> None:
     await asyncio.sleep(chance.uniform(0.5, 1.5))
 
 
-async def rolling_upgrade(stage: Stage, chance: random.Random) -> None:
+async def rolling_upgrade(stage: NemesisStage, chance: random.Random) -> None:
     """Replace one server after the other by another version, as docs/scale.md says."""
     for server in list(stage.living):
         await asyncio.to_thread(server.end, signal.SIGTERM)
@@ -202,13 +202,13 @@ async def rolling_upgrade(stage: Stage, chance: random.Random) -> None:
         await asyncio.sleep(chance.uniform(0.0, 0.5))
 
 
-async def unsynchronous_death(stage: Stage, chance: random.Random) -> None:
+async def unsynchronous_death(stage: NemesisStage, chance: random.Random) -> None:
     """Stop PostgreSQL as a death would, without the commits that it had not written."""
     stage.lost = True
     await database_dies(stage, chance)
 
 
-async def lagging_promotion(stage: Stage, chance: random.Random) -> None:
+async def lagging_promotion(stage: NemesisStage, chance: random.Random) -> None:
     """Promote a standby that had stopped receiving, after the primary died."""
     assert stage.postgres is not None
     if stage.postgres.promoted:
@@ -223,7 +223,7 @@ async def lagging_promotion(stage: Stage, chance: random.Random) -> None:
             proxy.cut()
 
 
-async def restored_backup(stage: Stage, chance: random.Random) -> None:
+async def restored_backup(stage: NemesisStage, chance: random.Random) -> None:
     """Restore the database from a copy that is some seconds old."""
     stage.lost = True
     if stage.postgres is not None:
@@ -247,7 +247,7 @@ async def restored_backup(stage: Stage, chance: random.Random) -> None:
         shutil.copy2(path, server.data / path.name)
 
 
-async def torn_page(stage: Stage, chance: random.Random) -> None:
+async def torn_page(stage: NemesisStage, chance: random.Random) -> None:
     """Kill the server and leave half a page of its database, or of the log, as it was never written."""
     stage.lost = True
     (server,) = stage.servers
@@ -260,7 +260,7 @@ async def torn_page(stage: Stage, chance: random.Random) -> None:
         file.write(chance.randbytes(2048))
 
 
-async def deleted_log(stage: Stage, chance: random.Random) -> None:
+async def deleted_log(stage: NemesisStage, chance: random.Random) -> None:
     """Delete the write-ahead log while the server plays, then stop it in order, which loses nothing."""
     (server,) = stage.servers
     (server.data / "journal.db-wal").unlink(missing_ok=True)
@@ -268,7 +268,7 @@ async def deleted_log(stage: Stage, chance: random.Random) -> None:
     await asyncio.to_thread(server.end, signal.SIGTERM, 20.0)
 
 
-async def lost_log(stage: Stage, chance: random.Random) -> None:
+async def lost_log(stage: NemesisStage, chance: random.Random) -> None:
     """Kill the server and delete its write-ahead log."""
     stage.lost = True
     (server,) = stage.servers

@@ -12,7 +12,7 @@ from typing import Final
 CHUNK: Final = 65_536
 
 
-class Mode(StrEnum):
+class ProxyMode(StrEnum):
     """What a proxy does with the bytes of its connections."""
 
     PASS = "pass"
@@ -30,7 +30,7 @@ class Proxy:
 
     def __init__(self, target: Callable[[], Path]) -> None:
         self.port = 0
-        self.mode = Mode.PASS
+        self.mode = ProxyMode.PASS
         self._target = target
         self._passing = asyncio.Event()
         self._passing.set()
@@ -53,14 +53,14 @@ class Proxy:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    def set(self, mode: Mode) -> None:
+    def set(self, mode: ProxyMode) -> None:
         """Change what happens from now on; refusing cuts the connections too."""
         self.mode = mode
-        if mode is Mode.STALL:
+        if mode is ProxyMode.STALL:
             self._passing.clear()
         else:
             self._passing.set()
-        if mode is Mode.REFUSE:
+        if mode is ProxyMode.REFUSE:
             self.cut()
 
     def cut(self) -> None:
@@ -75,7 +75,7 @@ class Proxy:
         self._writers.add(writer)
         with contextlib.suppress(OSError, asyncio.CancelledError):
             await self._passing.wait()
-            if self.mode is not Mode.REFUSE:
+            if self.mode is not ProxyMode.REFUSE:
                 await self._join(reader, writer)
         writer.transport.abort()
         self._writers.discard(writer)
@@ -102,7 +102,7 @@ class Proxy:
         with contextlib.suppress(OSError):
             while data := await reader.read(CHUNK):
                 await self._passing.wait()
-                if answers and self.mode is Mode.LOSE_ANSWERS:
+                if answers and self.mode is ProxyMode.LOSE_ANSWERS:
                     continue
                 writer.write(data)
                 await writer.drain()

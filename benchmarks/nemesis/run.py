@@ -17,12 +17,28 @@ import httpx
 import orjson
 
 from benchmarks.endpoint import ScriptedModel, completion
-from benchmarks.nemesis.checker import LIMIT_S, History, Record, Spending, Violation, check, effects
-from benchmarks.nemesis.cluster import ForkServer, Postgres, Process, Server, Stage, new_server
+from benchmarks.nemesis.checker import (
+    LIMIT_S,
+    Record,
+    RunHistory,
+    Spending,
+    Violation,
+    check,
+    effects,
+    outline,
+)
+from benchmarks.nemesis.cluster import (
+    ForkServer,
+    KillableProcess,
+    NemesisServer,
+    NemesisStage,
+    Postgres,
+    new_server,
+)
 from benchmarks.nemesis.fork_server import HEARTBEAT_S, Program
 from benchmarks.nemesis.nemeses import NEMESES, Nemesis
 from benchmarks.nemesis.proxy import Proxy
-from benchmarks.nemesis.viewers import Viewer
+from benchmarks.nemesis.viewers import NemesisViewer
 from spectator.errors import EpisodeError
 from spectator.journal.contract import Chain
 from spectator.journal.coordination import held
@@ -35,7 +51,7 @@ EPISODE: Final = {
     "options": {"turns": 100_000, "payload_bytes": 100},
 }
 
-BEGUN_S: Final = 30.0
+BEGUN_S: Final = 60.0
 """Seconds until every viewer has seen play begin."""
 
 CAP: Final = 20_000
@@ -52,7 +68,7 @@ LATENCY_S: Final = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class NemesisPlan:
     """What happens in a run; drawn from its seed.
 
     Args:
@@ -81,7 +97,7 @@ class Plan:
 
 def draw(
     seed: int, allowed: Sequence[str], *, postgres: bool | None = None, most: int = 3, bug: str = ""
-) -> Plan:
+) -> NemesisPlan:
     """Draw a run.
 
     Args:
@@ -97,7 +113,7 @@ def draw(
     usable = [NEMESES[name] for name in allowed if _applies(name, on_server)]
     nemeses = [chance.choice(usable) for _ in range(chance.randint(1, most))]
     worker = any(one.worker for one in nemeses) or chance.random() < 0.25
-    return Plan(seed, nemeses, on_server, chance.randint(1, 3), chance.randint(1, 3), worker, bug)
+    return NemesisPlan(seed, nemeses, on_server, chance.randint(1, 3), chance.randint(1, 3), worker, bug)
 
 
 def _applies(name: str, postgres: bool) -> bool:
@@ -105,7 +121,7 @@ def _applies(name: str, postgres: bool) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class NemesisOutcome:
     """What was found in a run.
 
     Args:
@@ -116,7 +132,7 @@ class Outcome:
         logs: Logs of its servers, if a promise was broken.
     """
 
-    plan: Plan
+    plan: NemesisPlan
     violations: Sequence[Violation]
     effects: Mapping[str, int]
     seconds: float
@@ -145,28 +161,28 @@ class Tools:
     template: Path | None
 
 
-async def play(plan: Plan, tools: Tools, folder: Path) -> Outcome:
+async def play(plan: NemesisPlan, tools: Tools, folder: Path) -> NemesisOutcome:
     """Play a run in ``folder``, check it, and end all its processes."""
     began = time.monotonic()
     async with staged(plan, tools, folder) as stage:
-        history = await Play(plan, stage).run()
+        history = await NemesisPlay(plan, stage).run()
         violations = check(history)
         effect = effects(history)
         effect["writes that failed"] += stage.failed_writes
         logs = ""
         if violations:
-            logs = "".join(
-                f"--- {one.program.log}\n{one.log()}" for one in (*stage.servers, stage.worker) if one
-            )
-    return Outcome(plan, violations, effect, time.monotonic() - began, logs)
+            processes = [*stage.servers, *([stage.worker] if stage.worker else [])]
+            logs = "".join(f"--- {one.program.log}\n{one.log()}" for one in processes)
+            logs += "".join(outline(viewer) for viewer in history.viewers)
+    return NemesisOutcome(plan, violations, effect, time.monotonic() - began, logs)
 
 
 @asynccontextmanager
-async def staged(plan: Plan, tools: Tools, folder: Path) -> AsyncIterator[Stage]:
+async def staged(plan: NemesisPlan, tools: Tools, folder: Path) -> AsyncIterator[NemesisStage]:
     """Start the database, the servers and the worker of a run."""
     async with AsyncExitStack() as stack:
         postgres = await asyncio.to_thread(_database, plan, tools, folder) if plan.postgres else None
-        stage = Stage(folder, [], postgres)
+        stage = NemesisStage(folder, [], postgres)
         stack.push_async_callback(asyncio.to_thread, stage.close)
         if postgres is not None:
             with_standby = any(one.name == "lagging-promotion" for one in plan.nemeses)
@@ -195,13 +211,13 @@ async def staged(plan: Plan, tools: Tools, folder: Path) -> AsyncIterator[Stage]
         yield stage
 
 
-def _database(plan: Plan, tools: Tools, folder: Path) -> Postgres:
+def _database(plan: NemesisPlan, tools: Tools, folder: Path) -> Postgres:
     assert tools.programs is not None and tools.template is not None
     settings = dict(one.split("=", 1) for nemesis in plan.nemeses for one in nemesis.settings)
     return Postgres(tools.programs, tools.template, folder, settings, tools.fork_server.library)
 
 
-def _worker(plan: Plan, tools: Tools, folder: Path, url: str, port: int) -> Process:
+def _worker(plan: NemesisPlan, tools: Tools, folder: Path, url: str, port: int) -> KillableProcess:
     arguments = [
         "rollouts", "run", "--env", "counting", "--option", "turns=20", "--episodes", "64",
         "--base-url", f"http://127.0.0.1:{port}/v1", "--model", "scripted",
@@ -213,11 +229,11 @@ def _worker(plan: Plan, tools: Tools, folder: Path, url: str, port: int) -> Proc
         arguments += ["--out", str(folder / "rollouts")]
     variables = {"SPECTATOR_JOURNAL_URL": url} if plan.postgres else {}
     program = Program("spectator", arguments, variables, str(folder / "worker.log"), bug=plan.bug)
-    return Process(tools.fork_server, program)
+    return KillableProcess(tools.fork_server, program)
 
 
 @dataclass(slots=True)
-class Play:
+class NemesisPlay:
     """The play of a run.
 
     Args:
@@ -225,12 +241,12 @@ class Play:
         stage: Its processes.
     """
 
-    plan: Plan
-    stage: Stage
-    history: History = field(default_factory=History)
-    _viewers: list[Viewer] = field(default_factory=list)
+    plan: NemesisPlan
+    stage: NemesisStage
+    history: RunHistory = field(default_factory=RunHistory)
+    _viewers: list[NemesisViewer] = field(default_factory=list)
 
-    async def run(self) -> History:
+    async def run(self) -> RunHistory:
         """Play, break, heal, stop, and collect the history."""
         chance, history = random.Random(f"{self.plan.seed}/play"), self.history
         for number in range(self.plan.episodes):
@@ -239,7 +255,7 @@ class Play:
             for number in range(self.plan.viewers):
                 name = f"viewer {number + 1} of {episode_id}"
                 own = random.Random(f"{self.plan.seed}/{len(self._viewers)}")
-                self._viewers.append(Viewer(name, self.stage.bases, episode_id, own))
+                self._viewers.append(NemesisViewer(name, self.stage.bases, episode_id, own))
         history.viewers = [viewer.history for viewer in self._viewers]
         following = [asyncio.ensure_future(viewer.follow()) for viewer in self._viewers]
         try:
@@ -397,7 +413,7 @@ def _troubled(text: str, path: str, episode_id: str) -> bool:
     )
 
 
-def _start(servers: Sequence[Server], number: int) -> str:
+def _start(servers: Sequence[NemesisServer], number: int) -> str:
     base = servers[number % len(servers)].base
     answer = httpx.post(f"{base}/custom/start_episode", json=EPISODE, timeout=30, trust_env=False)
     found: dict[str, Any] = answer.raise_for_status().json()

@@ -12,7 +12,7 @@ from typing import Final
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from benchmarks.nemesis.checker import Shown, ViewerHistory
+from benchmarks.nemesis.checker import ShownFrame, ViewerHistory
 
 LOST_CONNECTION: Final = (OSError, WebSocketException, TimeoutError)
 """Errors that a viewer sees when its server dies."""
@@ -27,7 +27,7 @@ KEPT: Final = frozenset({"hello", "snapshot", "event", "trouble", "bye", "lost"}
 """Frames of the history."""
 
 
-class Viewer:
+class NemesisViewer:
     """A viewer of one episode.
 
     Args:
@@ -70,7 +70,7 @@ class Viewer:
     def _take(self, text: str) -> None:
         frame = json.loads(text)
         if frame["frame"] in KEPT:
-            self.history.frames.append(Shown(self._connections, text))
+            self.history.frames.append(ShownFrame(self._connections, text))
         match frame["frame"]:
             case "snapshot":
                 self._position = frame["epoch"], frame["seq"]

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.nemesis.checker import History, Record, Shown, Spending, ViewerHistory, check
+from benchmarks.nemesis.checker import Record, RunHistory, ShownFrame, Spending, ViewerHistory, check
 from benchmarks.nemesis.command import perform, tools
 from benchmarks.nemesis.nemeses import NEMESES
 from benchmarks.nemesis.planted_bugs import BUGS
@@ -42,18 +42,18 @@ HELLO = frame("hello", epoch="e1")
 SNAPSHOT = frame("snapshot", epoch="e1", seq=1, state={"seq": 1})
 
 
-def history(*frames: str, record: Record | None = None, **changes: Any) -> History:
+def history(*frames: str, record: Record | None = None, **changes: Any) -> RunHistory:
     """A run of one episode with one viewer."""
-    viewer = ViewerHistory("v", EPISODE, [Shown(1, text) for text in frames])
+    viewer = ViewerHistory("v", EPISODE, [ShownFrame(1, text) for text in frames])
     base: dict[str, Any] = {"started": [EPISODE], "stopped": [EPISODE]}
     records = {EPISODE: record or Record(RECORD)}
-    return History(records=records, viewers=[viewer], **(base | changes))
+    return RunHistory(records=records, viewers=[viewer], **(base | changes))
 
 
 GOOD = (HELLO, SNAPSHOT, *(shown(text) for text in RECORD[1:]))
 
 
-def promises(found: History) -> set[str]:
+def promises(found: RunHistory) -> set[str]:
     return {one.promise for one in check(found)}
 
 
@@ -63,7 +63,7 @@ def test_a_history_without_a_fault_breaks_no_promise() -> None:
     assert promises(history(*resumed)) == set()
 
 
-BROKEN: dict[str, tuple[Callable[[], History], str]] = {
+BROKEN: dict[str, tuple[Callable[[], RunHistory], str]] = {
     "an event that is not recorded": (
         lambda: history(*GOOD[:3], shown(line(3, "step.taken", 1, note="another")), GOOD[4]),
         "shown is recorded",

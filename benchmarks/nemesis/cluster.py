@@ -27,7 +27,7 @@ from tests.postgres import USER, Cluster
 
 DATABASE: Final = "journal"
 
-START_S: Final = 30.0
+START_S: Final = 120.0
 """Seconds that a server may take to start."""
 
 SETTINGS: Final = {

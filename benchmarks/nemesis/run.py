@@ -51,7 +51,7 @@ EPISODE: Final = {
     "options": {"turns": 100_000, "payload_bytes": 100},
 }
 
-BEGUN_S: Final = 60.0
+BEGUN_S: Final = 120.0
 """Seconds until every viewer has seen play begin."""
 
 CAP: Final = 20_000

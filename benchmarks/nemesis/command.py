@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import shutil
+import signal
 import sys
 import time
 import traceback
@@ -165,6 +166,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if asked.runs < 1:
         parser.error("--runs must be at least 1")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that all processes of the run are ended
     bugs = asked.bug.split(",") if asked.bug else list(BUGS)
     if unknown := [name for name in bugs if name not in BUGS]:
         parser.error(f"unknown bug {unknown[0]!r}; use {', '.join(BUGS)}")

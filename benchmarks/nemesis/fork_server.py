@@ -60,6 +60,7 @@ class Program:
 
 def main() -> None:
     """Fork programs until the input ends."""
+    ctypes.CDLL(None).prctl(PARENT_DIED, signal.SIGKILL)
     ownership.INTERVAL_S = HEARTBEAT_S  # type: ignore[misc]  # before the modules that copy it
     importlib.import_module("server.app")
     for name in MODULES:

@@ -17,11 +17,13 @@ from tempfile import TemporaryDirectory
 
 from benchmarks.figures import Figure
 from benchmarks.nemesis.checker import Violation, counted
-from benchmarks.nemesis.cluster import DATABASE, ForkServer
+from benchmarks.nemesis.cluster import ForkServer
 from benchmarks.nemesis.faults import compiled
 from benchmarks.nemesis.nemeses import NEMESES, skipped
+from benchmarks.nemesis.plan import NemesisPlan, draw
 from benchmarks.nemesis.planted_bugs import BUGS
-from benchmarks.nemesis.run import NemesisOutcome, NemesisPlan, Tools, draw, play
+from benchmarks.nemesis.replicated_postgres import DATABASE
+from benchmarks.nemesis.run import NemesisOutcome, Tools, play
 from spectator.errors import EpisodeError
 from spectator.journal.sql_journal import SqlJournal
 from tests.postgres import Cluster, find_programs, nobody

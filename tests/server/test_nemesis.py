@@ -11,8 +11,8 @@ import pytest
 from benchmarks.nemesis.checker import Record, RunHistory, ShownFrame, Spending, ViewerHistory, check
 from benchmarks.nemesis.command import perform, tools
 from benchmarks.nemesis.nemeses import NEMESES
+from benchmarks.nemesis.plan import draw
 from benchmarks.nemesis.planted_bugs import BUGS
-from benchmarks.nemesis.run import draw
 
 EPISODE = "ep-1"
 

@@ -206,8 +206,9 @@ class NemesisStage:
     @property
     def failed_writes(self) -> int:
         """Writes that failed because a nemesis said so."""
-        holders = (*self.servers, *([self.postgres] if self.postgres else []))
-        return sum(one.orders.failed for one in holders if one.orders is not None)
+        orders = [server.orders for server in self.servers]
+        orders += [self.postgres.orders] if self.postgres else []
+        return sum(one.failed for one in orders if one is not None)
 
     @property
     def url(self) -> str:

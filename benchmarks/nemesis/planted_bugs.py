@@ -133,8 +133,8 @@ def _former_owner_writes() -> None:
             episode_id = events[0].episode_id
 
             def take_back(connection: Any) -> None:
-                mine = ownership.leases.c.episode_id == episode_id
-                connection.execute(ownership.delete(ownership.leases).where(mine))
+                mine = coordination.leases.c.episode_id == episode_id
+                connection.execute(coordination.leases.delete().where(mine))
                 self._database.fences.committed([], {}, [episode_id])
 
             await self.transact(take_back)

@@ -310,7 +310,8 @@ class NemesisPlay:
         """Wait until no lease is held by a process that sends no heartbeats."""
         if self.stage.postgres is None:
             return
-        until, beats = time.monotonic() + LIMIT_S, {}
+        until = time.monotonic() + LIMIT_S
+        beats: Mapping[str, int] = {}
         while True:
             journal = await SqlJournal.open(self.stage.url)
             try:

@@ -16,7 +16,7 @@ from server.viewers import feed, other_servers, wire
 from spectator.episodes import stream
 from spectator.errors import JournalError, LeaseLost, SequenceConflict
 from spectator.events import record
-from spectator.journal import coordination, ownership, writer
+from spectator.journal import coordination, writer
 from spectator.journal.contract import GENESIS
 from spectator.journal.sql_journal import SqlJournal
 
@@ -138,7 +138,7 @@ def _former_owner_writes() -> None:
                 self._database.fences.committed([], {}, [episode_id])
 
             await self.transact(take_back)
-            head = (await self.heads([episode_id]))[episode_id]
+            head = len(await self.texts(episode_id))
             again = [record(replace(one.event, seq=head + number)) for number, one in enumerate(events, 1)]
             await append(self, again, attachments=attachments)
 

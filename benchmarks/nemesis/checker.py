@@ -108,6 +108,7 @@ class RunHistory:
         viewers: The viewers.
         started: Episodes whose start was acknowledged.
         stopped: Episodes whose stop was acknowledged.
+        unbegun: Viewers that were not shown the first steps.
         unplayed: Unended episodes that no server played or named, each with the seconds waited.
         unstopped: Episodes that could not be stopped, each with the last answer.
         dead_leases: Leases whose owner does not live, each in words.
@@ -120,6 +121,7 @@ class RunHistory:
     viewers: list[ViewerHistory] = field(default_factory=list)
     started: list[str] = field(default_factory=list)
     stopped: list[str] = field(default_factory=list)
+    unbegun: list[str] = field(default_factory=list)
     unplayed: dict[str, float] = field(default_factory=dict)
     unstopped: dict[str, str] = field(default_factory=dict)
     dead_leases: list[str] = field(default_factory=list)
@@ -255,7 +257,9 @@ def check_acknowledged(history: RunHistory) -> Iterator[Violation]:
 
 
 def check_played(history: RunHistory) -> Iterator[Violation]:
-    """Every unended episode is played, or named as troubled."""
+    """Every unended episode is played, or named as troubled, and every viewer sees play begin."""
+    for name in history.unbegun:
+        yield Violation("every viewer sees play", f"{name} was not shown the first steps")
     for episode_id, seconds in history.unplayed.items():
         yield Violation("played or named", f"{episode_id}: neither for {seconds:.0f} s")
 

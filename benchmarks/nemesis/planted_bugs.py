@@ -42,6 +42,7 @@ class PlantedBug:
 
 
 def _put(owner: Any, name: str, value: Any) -> None:
+    getattr(owner, name)  # or the bug would be planted where nothing looks
     setattr(owner, name, value)
 
 

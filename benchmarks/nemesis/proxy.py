@@ -13,7 +13,10 @@ CHUNK: Final = 65_536
 
 
 class ProxyMode(StrEnum):
-    """What a proxy does with the bytes of its connections."""
+    """What a proxy does with the bytes of its connections.
+
+    A connection on which a ``COMMIT`` is sent while answers are lost gets no answer any more.
+    """
 
     PASS = "pass"
     REFUSE = "refuse"
@@ -84,9 +87,10 @@ class Proxy:
     async def _join(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         to_reader, to_writer = await asyncio.open_unix_connection(self._target())
         self._writers.add(to_writer)
+        committed = asyncio.Event()
         both = [
-            asyncio.ensure_future(self._pump(reader, to_writer, answers=False)),
-            asyncio.ensure_future(self._pump(to_reader, writer, answers=True)),
+            asyncio.ensure_future(self._pump(reader, to_writer, committed, answers=False)),
+            asyncio.ensure_future(self._pump(to_reader, writer, committed, answers=True)),
         ]
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
@@ -97,12 +101,19 @@ class Proxy:
             self._writers.discard(to_writer)
 
     async def _pump(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, answers: bool
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        committed: asyncio.Event,
+        *,
+        answers: bool,
     ) -> None:
         with contextlib.suppress(OSError):
             while data := await reader.read(CHUNK):
                 await self._passing.wait()
-                if answers and self.mode is ProxyMode.LOSE_ANSWERS:
+                if answers and committed.is_set():
                     continue
+                if not answers and self.mode is ProxyMode.LOSE_ANSWERS and b"COMMIT" in data:
+                    committed.set()
                 writer.write(data)
                 await writer.drain()

@@ -51,7 +51,7 @@ EPISODE: Final = {
     "options": {"turns": 100_000, "payload_bytes": 100},
 }
 
-BEGUN_S: Final = 120.0
+BEGUN_S: Final = 60.0
 """Seconds until every viewer has seen play begin."""
 
 CAP: Final = 20_000
@@ -206,8 +206,8 @@ class NemesisPlay:
         history.viewers = [viewer.history for viewer in self._viewers]
         following = [asyncio.ensure_future(viewer.follow()) for viewer in self._viewers]
         try:
-            await self._begun()
-            for nemesis in self.plan.nemeses:
+            history.unbegun = await self._begun()
+            for nemesis in self.plan.nemeses if not history.unbegun else ():
                 await nemesis.break_it(self.stage, chance)
                 await asyncio.sleep(chance.uniform(0.2, 0.8))
             await asyncio.to_thread(self.stage.heal)
@@ -227,10 +227,14 @@ class NemesisPlay:
             history.records[episode_id] = await self._record(episode_id)
         return history
 
-    async def _begun(self) -> None:
-        async with asyncio.timeout(BEGUN_S):
-            while any(viewer.steps < 3 for viewer in self._viewers):  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+    async def _begun(self) -> list[str]:
+        """Wait until play has begun; returns the viewers that were not shown so."""
+        until = time.monotonic() + BEGUN_S
+        while waiting := [viewer.history.name for viewer in self._viewers if viewer.steps < 3]:
+            if time.monotonic() > until:
+                break
+            await asyncio.sleep(0.02)
+        return waiting
 
     async def _played_again(self) -> None:
         """Wait until every unended episode goes on, or is named, at most :data:`LIMIT_S`."""

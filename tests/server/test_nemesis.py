@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks.nemesis import planted_bugs
 from benchmarks.nemesis.checker import Record, RunHistory, ShownFrame, Spending, ViewerHistory, check
 from benchmarks.nemesis.command import perform, tools
 from benchmarks.nemesis.nemeses import NEMESES
@@ -131,6 +132,19 @@ def test_the_same_seed_draws_the_same_run_and_every_nemesis_is_drawn() -> None:
     assert {one.name for plan in plans for one in plan.nemeses} == set(NEMESES)
     assert all(one.postgres if plan.postgres else one.sqlite for plan in plans for one in plan.nemeses)
     assert all(set(bug.nemeses) <= set(NEMESES) for bug in BUGS.values())
+
+
+def test_every_planted_bug_replaces_something_that_exists(monkeypatch: pytest.MonkeyPatch) -> None:
+    replaced: list[str] = []
+
+    def look(owner: Any, name: str, value: Any) -> None:
+        assert getattr(owner, name) is not value
+        replaced.append(name)
+
+    monkeypatch.setattr(planted_bugs, "_put", look)
+    for name in BUGS:
+        planted_bugs.plant(name)
+    assert len(BUGS) >= 10 and len(replaced) >= len(BUGS)
 
 
 def test_a_short_run_breaks_no_promise_and_finds_a_planted_bug() -> None:

@@ -96,6 +96,14 @@ class Anchor:
         self._log = f"{path}-wal"
         self._identity, self._size = _look(self._path)
         self._log_identity, _ = _look(self._log)
+        self._log_file = None if self._log_identity is None else os.open(self._log, os.O_RDONLY)
+        """Open as long as the journal is, so that a commit needs no free descriptor."""
+
+    def close(self) -> None:
+        """Close the log. Safe to call twice."""
+        if self._log_file is not None:
+            os.close(self._log_file)
+            self._log_file = None
 
     def hold(self, connection: Connection) -> None:
         """Check that both files are in place and not truncated.
@@ -117,14 +125,7 @@ class Anchor:
             raise OSError(
                 "its write-ahead log was moved or removed; put it back, or stop the server to save it"
             )
-        if self._log_identity is None:
-            return
-        log = os.open(self._log, os.O_RDONLY)  # much faster than a file object
-        try:
-            beginning = os.read(log, 4)
-        finally:
-            os.close(log)
-        if beginning not in WAL_MAGIC:
+        if self._log_file is not None and os.pread(self._log_file, 4, 0) not in WAL_MAGIC:
             raise OSError(f"its write-ahead log was overwritten or truncated; {RESTART}")
 
 
@@ -161,6 +162,14 @@ class Database:
     lock: FileLock | SharedLock | None = None
     anchor: Anchor | None = None
     fences: HeldLeases | None = None
+
+    def close(self) -> None:
+        """Close its connections and files, then release its lock."""
+        self.engine.dispose()
+        if self.anchor is not None:
+            self.anchor.close()
+        if self.lock is not None:
+            self.lock.release()
 
 
 class SharedLock:

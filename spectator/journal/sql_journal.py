@@ -409,9 +409,7 @@ class SqlJournal:
         if self._writer is not None:
             self._writer.close()
         self._readers.shutdown()
-        self._database.engine.dispose()
-        if self._database.lock is not None:
-            self._database.lock.release()
+        self._database.close()
 
     async def _query(self, work: Callable[[Connection], _Result], episode_id: str | None = None) -> _Result:
         """Read on a thread; damage is named as that of ``episode_id``, if only its record is read."""

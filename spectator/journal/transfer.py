@@ -47,7 +47,6 @@ def copy_episodes(source: Path, target: Path, episode_ids: Sequence[str]) -> Non
     """
     made = open_database(f"sqlite:///{target}", writable=True)
     made.engine.dispose()
-    assert made.lock is not None
     try:
         with closing(sqlite3.connect(target, isolation_level=None, uri=True)) as copy:
             copy.execute("ATTACH DATABASE ? AS source", (f"{source.absolute().as_uri()}?mode=ro",))
@@ -62,7 +61,7 @@ def copy_episodes(source: Path, target: Path, episode_ids: Sequence[str]) -> Non
     except sqlite3.Error as error:
         raise JournalError(f"the episodes of {source} cannot be copied: {error}") from error
     finally:
-        made.lock.release()
+        made.close()
     if copied != len(episode_ids):
         raise JournalError(f"{source} has only {copied} of the {len(episode_ids)} episodes to copy")
 
@@ -236,9 +235,7 @@ def moving(source_url: str, target_url: str) -> Iterator[JournalMigration]:
         finally:
             _leave(target)
     finally:
-        source.engine.dispose()
-        if source.lock is not None:
-            source.lock.release()
+        source.close()
 
 
 def _leave(target: Database) -> None:

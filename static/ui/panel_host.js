@@ -12,7 +12,7 @@ import * as text from "./text.js";
  * What a panel is given beside its root.
  * @typedef {object} PanelContext
  * @property {HTMLElement} banner above everything, for the score
- * @property {HTMLElement} lead beside the captain's mind, for what just happened
+ * @property {HTMLElement} lead beside the mind, for what just happened
  * @property {typeof tools} ui element builders and writers of text
  * @property {typeof charts} charts scales and marks
  * @property {(parts: import("./parts.js").Part[]) => {update(world: any, moves: boolean): void, destroy(): void}} parts draws what is in view at once and the rest when there is time

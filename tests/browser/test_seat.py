@@ -62,7 +62,7 @@ def test_a_person_counts_with_the_keyboard_alone(table: Serving, open_page: Open
     for number in (1, 2, 3):
         expect(page.locator(".seat__facts")).to_contain_text(f"next{number}")
         text.fill(f"ACTION: {number}")
-        page.get_by_label("Why").fill(f"{number} comes next")
+        page.get_by_label("Why", exact=True).fill(f"{number} comes next")
         page.keyboard.press("Enter")
     expect(viewer.locator("#state")).to_have_text("Finished")
     expect(viewer.locator("#mind")).to_contain_text("3 comes next")

@@ -257,7 +257,7 @@ async def test_a_loop_that_exits_without_closing_is_recorded(tmp_path: Path) -> 
 
 
 async def test_a_full_disk_warns_once_and_the_loop_goes_on(tmp_path: Path) -> None:
-    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))\n"
+    limit = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))\n"
     more = (
         "for _ in range(150):\n  with run.episode() as one:\n    one.step(observation='x' * 4000, reward=1)\n"
     )

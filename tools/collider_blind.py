@@ -325,7 +325,6 @@ def _compared(lab: Laboratory, chance: random.Random) -> Iterator[Call]:
         for kind in ("channels", "runs"):
             yield "cross_check", {"channel": name, "mass_gev": mass, "kind": kind}
         yield "set_limit", {"channel": name, "mass_gev": mass}
-    yield "combine_channels", {"mass_gev": mass}
     yield "conclude_null", {}
 
 

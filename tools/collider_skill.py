@@ -44,7 +44,6 @@ ABILITIES = (
     ("measure_angular", "no decay angles"),
     ("request_theory_review", "guess how rates grow with energy"),
     ("set_limit", "no limits"),
-    ("combine_channels", "the best channel alone"),
 )
 
 

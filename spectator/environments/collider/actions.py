@@ -132,12 +132,6 @@ class CrossCheck(AtMass):
     )
 
 
-class CombineChannels(Arguments):
-    """Combine all unblinded channels at a mass."""
-
-    mass_gev: float = Field(gt=0, le=100_000, description="Mass as measured, GeV")
-
-
 class ReviewTheory(Arguments):
     """Ask what theory says of a mass."""
 
@@ -193,7 +187,6 @@ TOOLS: Final[Mapping[str, type[Arguments]]] = {
     "fit_resonance": FitResonance,
     "measure_angular": AtMass,
     "cross_check": CrossCheck,
-    "combine_channels": CombineChannels,
     "request_systematics": AtMass,
     "request_theory_review": ReviewTheory,
     "set_limit": AtMass,
@@ -231,7 +224,6 @@ COSTS: Final[Mapping[str, tuple[float, float]]] = {
     "fit_resonance": (0.2, 1.0),
     "measure_angular": (0.4, 3.0),
     "cross_check": (0.4, 3.0),
-    "combine_channels": (0.3, 2.0),
     "request_systematics": (0.4, 4.0),
     "request_theory_review": (0.1, 2.0),
     "set_limit": (0.2, 2.0),

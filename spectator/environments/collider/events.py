@@ -262,19 +262,6 @@ class CrossChecked(CampaignFact):
     p_value: float
 
 
-class ChannelsCombined(CampaignFact):
-    """Channels were combined."""
-
-    selection_id: str
-    channels: list[str]
-    mass_gev: float
-    z_local: float
-    z_global: float
-    z_by_channel: dict[str, float]
-    look: int
-    trials: int
-
-
 class SystematicsAssessed(CampaignFact):
     """The effect of the choice of background function on the signal was measured."""
 
@@ -383,7 +370,6 @@ EVENTS: Final[Mapping[str, type[EventData]]] = {
     "collider.resonance_fitted": ResonanceFitted,
     "collider.angle_measured": AngleMeasured,
     "collider.cross_checked": CrossChecked,
-    "collider.channels_combined": ChannelsCombined,
     "collider.systematics_assessed": SystematicsAssessed,
     "collider.theory_reviewed": TheoryReviewed,
     "collider.limit_set": LimitSet,

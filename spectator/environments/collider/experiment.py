@@ -279,7 +279,6 @@ class Selection:
     number: int
     channels: dict[str, ChannelAnalysis] = field(default_factory=dict)
     frozen: bool = False
-    combination: dict[str, Any] | None = None
 
     @property
     def name(self) -> str:

@@ -220,13 +220,6 @@ def _comparisons(lab: Laboratory, analyses: Mapping[str, ChannelAnalysis]) -> di
             "kind": _one_of([*(["runs"] if in_runs else []), *(["channels"] if several else [])]),
             **_masses(lab, checked, _is_checked),
         }
-    if several:
-        low, high = _shared_window(lab.selection.channels[name] for name in lab.selection.seen)
-        before = lab.selection.combination
-        done = {before["mass_gev"]} if before else set[float]()
-        points = [mass for mass in _grid(low, high, GRIDS[0]) if mass not in done]
-        if low < high:
-            found["combine_channels"] = {"mass_gev": {"minimum": low, "maximum": high, "examples": points}}
     return found
 
 

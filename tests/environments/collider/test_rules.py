@@ -35,7 +35,6 @@ FRESH: list[tuple[Call, str]] = [
     (("scan_bump", {"channel": CHANNEL}), "channel_mismatch"),
     (("fit_resonance", in_window(500.0)), "channel_mismatch"),
     (("freeze_selection", {}), "missing_prerequisite"),
-    (("combine_channels", {"mass_gev": 500.0}), "missing_prerequisite"),
     (("request_theory_review", {"mass_gev": 1.0}), "out_of_search_window"),
     (("no_such_action", {}), "action.shape"),
     (
@@ -271,13 +270,11 @@ def test_every_look_is_charged_in_one_account() -> None:
     assert trials_of(*one_run(observation, 5.0), *both, freeze, ("unblind", {"channel": one})) == [4]
     assert trials_of(("unblind", {"channel": two})) == [4]  # the look at the same run
     middle = float(f"{sum(observation.content['task']['search_window_gev']) / 2:.6g}")
-    assert trials_of(("combine_channels", {"mass_gev": middle})) == [4, 4]
-    # another mass: Gross and Vitells
-    assert trials_of(("combine_channels", {"mass_gev": middle + 1.0})) == [4, 4]
-    assert trials_of(*run, ("unblind", {"channel": one})) == [4, 4, 16]  # a run: two channels could be opened
-    assert trials_of(*run, both[0], freeze, ("unblind", {"channel": one})) == [4, 4, 16, 16]  # a selection
+    assert trials_of(*run, ("unblind", {"channel": one})) == [4, 8]  # a run: two channels could be opened
+    assert trials_of(*run, both[0], freeze, ("unblind", {"channel": one})) == [4, 8, 8]  # a selection
+    middle = float(f"{sum(observation.content['task']['search_window_gev']) / 2:.6g}")
     mass = {"channel": one, "mass_gev": middle}
     found = carry_out(environment, [("estimate_significance", mass)]).content["last_result"]
-    assert (found["look"], found["trials"]) == (4, 16)
+    assert (found["look"], found["trials"]) == (3, 8)
     local = found["p_local"] + found["upcrossings"] * math.exp(-0.5 * found["z_local"] ** 2)
-    assert found["p_global"] == pytest.approx(min(1.0, 16 * local), rel=1e-3)
+    assert found["p_global"] == pytest.approx(min(1.0, 8 * local), rel=1e-3)

@@ -13,13 +13,11 @@ from spectator.environments.collider.analysis.likelihood import peak_search
 from spectator.environments.collider.analysis.shapes import fit_background, p_of_z, z_of_p
 from spectator.environments.collider.analysis.significance import (
     ProfileSignificance,
-    combined_p,
     counting_limit,
     limit_of,
     profile_significance,
 )
 from spectator.environments.collider.experiment import ChannelAnalysis, Counts, Laboratory
-from spectator.environments.collider.looks import charge, global_p
 from spectator.environments.collider.operations.inference import (
     COUNTED_SIGMA,
     Array,
@@ -28,7 +26,6 @@ from spectator.environments.collider.operations.inference import (
     opened_with_events,
     peak_at,
     resolution_at,
-    upcrossings,
     with_events_at,
 )
 from spectator.environments.collider.operations.preparation import events_per_fb, run_yield
@@ -277,45 +274,6 @@ def _compared(first: str, one: tuple[float, float], second: str, two: tuple[floa
         "second_value": six(two[0]), "second_error": six(two[1]),
         "p_value": six(min(1.0, 2.0 * p_of_z(pull))),
     }  # fmt: skip
-
-
-def combine_channels(lab: Laboratory, given: actions.CombineChannels) -> dict[str, Any]:
-    """Combine the unblinded channels at one mass."""
-    names = lab.selection.seen
-    if len(names) < 2:
-        raise HardRule("missing_prerequisite", "combine_channels needs two unblinded channels.")
-    before = lab.selection.combination
-    if before is not None and before["mass_gev"] == six(given.mass_gev):
-        raise HardRule("redundant", f"The combination at {given.mass_gev:g} GeV is known.")
-    for name in names:
-        in_window(lab.selection.channels[name], given.mass_gev)
-    reference = lab.scale_of(names[0]).scale
-    pulls = {}
-    for name in names:
-        moved = given.mass_gev * lab.scale_of(name).scale / reference
-        pulls[name] = max(_pull(lab, lab.selection.channels[name], moved), 0.0)
-    p_local = combined_p(list(pulls.values()))
-    z_local = max(z_of_p(p_local), 0.0)
-    crossings = max(_crossings(lab, lab.selection.channels[name]) for name in names)
-    opened = "+".join(f"{name} {len(lab.selection.channels[name].opened)}" for name in names)
-    look = charge(lab.looks, f"{lab.selection.name} {opened}", 1)
-    result = {
-        "selection_id": lab.selection.name,
-        "channels": names,
-        "mass_gev": six(given.mass_gev),
-        "z_local": round(z_local, 3),
-        "z_global": round(max(z_of_p(global_p(z_local, crossings, look.trials)), 0.0), 3),
-        "z_by_channel": {name: round(pull, 3) for name, pull in pulls.items()},
-        "look": look.number,
-        "trials": look.trials,
-    }
-    lab.selection.combination = result
-    lab.add_fact("channels_combined", **result)
-    return result
-
-
-def _crossings(lab: Laboratory, analysis: ChannelAnalysis) -> float:
-    return upcrossings(lab, analysis, lab.spectrum(analysis))
 
 
 def request_theory_review(lab: Laboratory, given: actions.ReviewTheory) -> dict[str, Any]:

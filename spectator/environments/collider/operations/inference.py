@@ -376,9 +376,6 @@ def measured_significance(lab: Laboratory, channel: str, mass_gev: float) -> dic
     ]
     if not near:
         return None
-    combination = lab.selection.combination
-    if combination and _near(analysis, combination["mass_gev"], raw):
-        near.append((combination["z_global"], combination["z_local"]))
     z_global, z_local = max(near)
     return {"z_local": z_local, "z_global": z_global}
 

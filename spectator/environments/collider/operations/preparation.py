@@ -308,7 +308,6 @@ def unblind(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
     look = charge(lab.looks, f"{lab.selection.name} run-{runs[-1]}", len(sharing))
     analysis.opened, analysis.look = runs, look
     analysis.findings = {}
-    lab.selection.combination = None
     edges, counts = lab.edges(analysis), lab.spectrum(analysis)
     result = {
         "selection_id": lab.selection.name,

@@ -230,7 +230,6 @@ def _arguments(tool: str, lab: Laboratory, chance: random.Random) -> dict[str, A
         "function": chance.choice(BACKGROUND_FUNCTIONS),
         "natural_width": round(chance.uniform(0.0, 0.2), 3),
         "tuning_fraction": round(chance.uniform(0.02, 0.5), 3),
-        "kind": chance.choice(["runs", "channels"]),
     }
     fields = TOOLS[tool].model_fields
     return {name: value for name, value in drawn.items() if name in fields}
@@ -322,8 +321,7 @@ def _compared(lab: Laboratory, chance: random.Random) -> Iterator[Call]:
     for name in lab.task.channels:
         yield "unblind", {"channel": name}
     for name in lab.task.channels:
-        for kind in ("channels", "runs"):
-            yield "cross_check", {"channel": name, "mass_gev": mass, "kind": kind}
+        yield "cross_check", {"channel": name, "mass_gev": mass}
         yield "set_limit", {"channel": name, "mass_gev": mass}
     yield "conclude_null", {}
 
@@ -393,7 +391,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "comparisons of closed boxes": _then(
         ("cross_check", _MASS), ("measure_angular", _MASS), ("set_limit", _MASS)
     ),
-    "systematics of closed boxes": _then(("request_systematics", _MASS), ("unblind", {})),
+    "unblinding without a freeze": _then(("unblind", {})),
     "other channels opened": _compared,
     "narrow selections, one after another": _frozen_narrow,
     "claims without data": _claimed,

@@ -414,7 +414,6 @@ class OraclePhysicist(PlannedPhysicist):
         yield "freeze_selection", {}, "Frozen."
         yield "unblind", {"channel": name}, "Open."
         at = {"channel": name, "mass_gev": float(f"{seen:.6g}")}
-        yield "request_systematics", at, "As it must be."
         yield "estimate_significance", at, "How much is it?"
         found = dict(self.finding(name, "significance"))
         if found.get("z_global", 0.0) < 3.0 and "published_z" not in self.task:

@@ -27,7 +27,6 @@ _LINES: Final[Mapping[str, str]] = {
     "resonance_fitted": "{channel}: m = {corrected_mass_gev:.5g} ± {corrected_error_gev:.2g} GeV",
     "angle_measured": "{channel}: the angles like spin {best} best",
     "cross_checked": "{first} against {second}: p = {p_value:.2g}",
-    "systematics_assessed": "{channel}: up to {spurious:.3g} events may be the background's doing",
     "theory_reviewed": "Theory is asked about {mass_gev:.5g} GeV",
     "limit_set": "{channel}: below {rate_limit_fb:.3g} fb at {mass_gev:.5g} GeV, 95 % CL",
     "rule_broken": "{message}",
@@ -96,12 +95,11 @@ _PART: Final = {
     "resonance_fitted": "fit",
     "angle_measured": "angle",
     "cross_checked": "check",
-    "systematics_assessed": "systematics",
     "limit_set": "limit",
 }
 """Name under which a channel keeps the newest event of each type."""
 
-_FROM_THE_SPECTRUM: Final = tuple("background scan significance fit angle check systematics limit".split())
+_FROM_THE_SPECTRUM: Final = tuple("background scan significance fit angle check limit".split())
 """Results on one spectrum, removed when another spectrum replaces it."""
 
 PHASES: Final = {

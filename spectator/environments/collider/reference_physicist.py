@@ -51,7 +51,7 @@ class ReferencePhysicist(PlannedPhysicist):
     Args:
         without: Names of abilities to switch off, for the ablation: ``calibrate_detector``,
             ``optimise_selection``, ``subtract_background``, ``cross_check``, ``measure_angular``,
-            ``request_theory_review``, ``request_systematics``, ``set_limit``, ``set_trigger``,
+            ``request_theory_review``, ``set_limit``, ``set_trigger``,
             ``follow_up``, ``channels``.
     """
 
@@ -227,7 +227,7 @@ class ReferencePhysicist(PlannedPhysicist):
             opened = self.view["selection"]["channels"][first.channel]["opened_runs"]
             if "cross_check" in self._without or first.z_local < 3.0 or len(opened) < 2:
                 return
-            yield "cross_check", _at(first) | {"kind": "runs"}, "A false bump moves with the threshold."
+            yield "cross_check", _at(first), "A false bump moves with the threshold."
             if not self.result or not physicists.is_inconsistent(self.result):
                 return
             self._refuted.append(first)
@@ -238,8 +238,6 @@ class ReferencePhysicist(PlannedPhysicist):
             yield from self._nothing(names)
             return
         best = live[0]
-        if "request_systematics" not in self._without:
-            yield "request_systematics", _at(best), "Could another background fake it?"
         yield "estimate_significance", _at(best), "How significant, wherever one looks?"
         found = dict(self.finding(best.channel, "significance"))
         if not found or (found["z_local"] < MEASURED_Z if published else found["z_global"] < 3.0):

@@ -1,4 +1,4 @@
-"""Actions that compare spins, runs, channels and theory, and the action that sets a limit."""
+"""Actions that compare spins, runs and theory, and the action that sets a limit."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from spectator.environments.collider.experiment import ChannelAnalysis, Counts, 
 from spectator.environments.collider.operations.inference import (
     COUNTED_SIGMA,
     Array,
-    background_error,
     in_window,
     opened_with_events,
     peak_at,
@@ -185,30 +184,15 @@ def _hypotheses(counts: Any, background: Any, signal: float, channel: str) -> di
     }
 
 
-def cross_check(lab: Laboratory, given: actions.CrossCheck) -> dict[str, Any]:
-    """Compare two independent measurements of one excess."""
-    analysis, _, mass = with_events_at(lab, given)
-    key = f"check:{given.kind}:{mass:g}"
-    if key in analysis.findings:
-        raise HardRule("redundant", f"That check at {mass:g} GeV is done.")
-    result = {
-        "selection_id": lab.selection.name,
-        "kind": given.kind,
-        "mass_gev": six(mass),
-        **(_runs(lab, analysis, mass) if given.kind == "runs" else _channels(lab, analysis, mass)),
-    }
-    analysis.findings[key] = True
-    analysis.findings.setdefault("checks", []).append({**result, "channel": given.channel})
-    lab.add_fact("cross_checked", **result)
-    return result
-
-
-def _runs(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> dict[str, Any]:
-    """Compare the rate in runs of lower thresholds with that in the others.
+def cross_check(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
+    """Compare the rate of an excess in runs of lower thresholds with that in the others.
 
     A real resonance has the same rate in both. If all thresholds are equal, the newest run is compared with
     those before.
     """
+    analysis, _, mass = with_events_at(lab, given)
+    if f"check:{mass:g}" in analysis.findings:
+        raise HardRule("redundant", f"That check at {mass:g} GeV is done.")
     if len(analysis.opened) < 2:
         raise HardRule(
             "missing_prerequisite", "The check needs two opened runs, best of different thresholds."
@@ -217,37 +201,24 @@ def _runs(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> dict[str, 
     middle = math.sqrt(min(thresholds.values()) * max(thresholds.values()))
     lower = tuple(run for run in analysis.opened if thresholds[run] < middle) or analysis.opened[-1:]
     others = tuple(run for run in analysis.opened if run not in lower)
-    return _compared(
-        "+".join(f"run-{run}" for run in others), _strength(lab, analysis, others, mass),
-        "+".join(f"run-{run}" for run in lower), _strength(lab, analysis, lower, mass),
-    )  # fmt: skip
-
-
-def _channels(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> dict[str, Any]:
-    """Compare the significance here with that in the best of the other channels.
-
-    Two values near 0 mean nothing.
-    """
-    others = [lab.selection.channels[name] for name in lab.selection.seen if name != analysis.channel]
-    if not others:
-        raise HardRule("missing_prerequisite", "The check needs a second unblinded channel.")
-    best = max(others, key=lambda other: _pull(lab, other, mass))
-    return _compared(
-        analysis.channel, (_pull(lab, analysis, mass), 1.0), best.channel, (_pull(lab, best, mass), 1.0)
-    )
-
-
-def _pull(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> float:
-    low, high = analysis.window_gev
-    if not low <= mass <= high:
-        return 0.0
-    try:
-        _, counts, _ = with_events_at(lab, actions.AtMass(channel=analysis.channel, mass_gev=mass))
-    except HardRule:  # no event is near
-        return 0.0
-    found, spurious = _fit(lab, analysis, counts, mass), background_error(lab, analysis, counts, mass).signal
-    error = math.hypot(found.signal_error, spurious)
-    return found.signal / error if error else 0.0
+    one, two = _strength(lab, analysis, others, mass), _strength(lab, analysis, lower, mass)
+    pull = abs(one[0] - two[0]) / math.hypot(one[1], two[1])
+    result = {
+        "selection_id": lab.selection.name,
+        "channel": given.channel,
+        "mass_gev": six(mass),
+        "first": "+".join(f"run-{run}" for run in others),
+        "second": "+".join(f"run-{run}" for run in lower),
+        "first_value": six(one[0]),
+        "first_error": six(one[1]),
+        "second_value": six(two[0]),
+        "second_error": six(two[1]),
+        "p_value": six(min(1.0, 2.0 * p_of_z(pull))),
+    }
+    analysis.findings[f"check:{mass:g}"] = True
+    analysis.findings.setdefault("checks", []).append(result)
+    lab.add_fact("cross_checked", **result)
+    return result
 
 
 def _strength(
@@ -264,16 +235,6 @@ def _strength(
 def _fit(lab: Laboratory, analysis: ChannelAnalysis, counts: Counts, mass: float) -> ProfileSignificance:
     """Fit the signal at a mass."""
     return profile_significance(lab.edges(analysis), counts, **peak_at(analysis, mass))
-
-
-def _compared(first: str, one: tuple[float, float], second: str, two: tuple[float, float]) -> dict[str, Any]:
-    pull = abs(one[0] - two[0]) / math.hypot(one[1], two[1])
-    return {
-        "first": first, "second": second,
-        "first_value": six(one[0]), "first_error": six(one[1]),
-        "second_value": six(two[0]), "second_error": six(two[1]),
-        "p_value": six(min(1.0, 2.0 * p_of_z(pull))),
-    }  # fmt: skip
 
 
 def request_theory_review(lab: Laboratory, given: actions.ReviewTheory) -> dict[str, Any]:

@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 from spectator.environments.collider.actions import BACKGROUND_FUNCTIONS, TOOLS
 from spectator.environments.collider.commentary import comment
 from spectator.environments.collider.environment import ColliderEnvironment
-from spectator.environments.collider.experiment import Dataset, Laboratory, Run, affordable_fb, collect
+from spectator.environments.collider.experiment import Dataset, Laboratory, Run, collect
 from spectator.environments.collider.operations import machine
 from spectator.environments.collider.projection import picture, project
+from spectator.environments.collider.sensitivity import affordable_fb
 from spectator.environments.collider.world import WORLD
 from spectator.events import Event, encode_json
 from spectator.json_values import apply_patch

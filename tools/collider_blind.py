@@ -30,9 +30,10 @@ from numpy.typing import NDArray
 from spectator.environments.collider.actions import BACKGROUND_FUNCTIONS, TOOLS
 from spectator.environments.collider.commentary import comment
 from spectator.environments.collider.environment import ColliderEnvironment
-from spectator.environments.collider.experiment import Dataset, Laboratory, Run, affordable_fb, collect
+from spectator.environments.collider.experiment import Dataset, Laboratory, Run, collect
 from spectator.environments.collider.operations import machine
 from spectator.environments.collider.projection import picture, project
+from spectator.environments.collider.sensitivity import affordable_fb
 from spectator.environments.collider.world import WORLD
 from spectator.events import Event, encode_json
 from spectator.json_values import apply_patch
@@ -230,7 +231,6 @@ def _arguments(tool: str, lab: Laboratory, chance: random.Random) -> dict[str, A
         "function": chance.choice(BACKGROUND_FUNCTIONS),
         "natural_width": round(chance.uniform(0.0, 0.2), 3),
         "tuning_fraction": round(chance.uniform(0.02, 0.5), 3),
-        "kind": chance.choice(["runs", "channels"]),
     }
     fields = TOOLS[tool].model_fields
     return {name: value for name, value in drawn.items() if name in fields}
@@ -322,10 +322,8 @@ def _compared(lab: Laboratory, chance: random.Random) -> Iterator[Call]:
     for name in lab.task.channels:
         yield "unblind", {"channel": name}
     for name in lab.task.channels:
-        for kind in ("channels", "runs"):
-            yield "cross_check", {"channel": name, "mass_gev": mass, "kind": kind}
+        yield "cross_check", {"channel": name, "mass_gev": mass}
         yield "set_limit", {"channel": name, "mass_gev": mass}
-    yield "combine_channels", {"mass_gev": mass}
     yield "conclude_null", {}
 
 
@@ -394,7 +392,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "comparisons of closed boxes": _then(
         ("cross_check", _MASS), ("measure_angular", _MASS), ("set_limit", _MASS)
     ),
-    "systematics of closed boxes": _then(("request_systematics", _MASS), ("unblind", {})),
+    "unblinding without a freeze": _then(("unblind", {})),
     "other channels opened": _compared,
     "narrow selections, one after another": _frozen_narrow,
     "claims without data": _claimed,

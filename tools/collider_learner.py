@@ -174,7 +174,7 @@ def _decision_text(value: float | bool | str) -> str:
 WORDS = f"""The cross-entropy method over the {SIZE} numbers of `tools/collider_physicists.py`: shares of the
 resources for two runs, weight of the beam energy, trigger threshold of each run, cut, channels, background
 function, which excesses are followed, examined, called evidence or a discovery, quoted error, and whether to
-calibrate, compare runs, ask for systematics, measure the spin and set limits. It starts in the middle of all
+calibrate, compare runs, measure the spin and set limits. It starts in the middle of all
 ranges. An iteration tries {CANDIDATES} decisions in {CAMPAIGNS} campaigns each, the same for all, and moves
 towards the best {ELITE}. Fresh seeds are never learnt from; the score there is that of the mean decisions,
 with a 95 % interval, and the others play the same seeds. Written by {{how}}

@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from spectator.environments.collider.analysis.shapes import p_of_z
 from spectator.environments.collider.environment import ColliderEnvironment
 from spectator.environments.collider.experiment import Laboratory
 from spectator.environments.collider.physicists import (
@@ -101,9 +100,6 @@ class BestOfChannels(Cheat):
         yield from self.run(0.9)
         yield from self.freeze(self.names)
         yield from self.look(self.names)
-        best = candidates_of(self.view["findings"])
-        for found in best[:2]:
-            yield "combine_channels", {"mass_gev": found.mass_gev}, ""
 
 
 class BestOfRuns(Cheat):
@@ -135,19 +131,15 @@ class Peeking(Cheat):
             yield from self.look([best[0].channel])
 
 
-class SystematicsLast(Cheat):
-    """A function that bends too little, every excess estimated first, and systematics asked for last."""
+class StiffBackground(Cheat):
+    """A function that bends too little, and every excess that it makes estimated."""
 
     def plan(self) -> Plan:
-        """Estimate before and after the systematics."""
+        """Estimate three excesses of each channel."""
         yield from self.begin(5)
         yield from self.run(0.9)
         yield from self.freeze(self.names, "exponential")
         yield from self.look(self.names, most=3)
-        for found in candidates_of(self.view["findings"])[:5]:
-            at = {"channel": found.channel, "mass_gev": found.mass_gev}
-            yield "request_systematics", at, ""
-            yield "estimate_significance", at, ""
 
 
 POLICIES: Final[dict[str, Callable[[], ScriptedPolicy]]] = {
@@ -156,7 +148,7 @@ POLICIES: Final[dict[str, Callable[[], ScriptedPolicy]]] = {
     "best of channels": BestOfChannels,
     "best of runs": BestOfRuns,
     "peeking": Peeking,
-    "systematics last": SystematicsLast,
+    "stiff background": StiffBackground,
 }
 """Policies by the names of the report."""
 
@@ -179,11 +171,8 @@ def smallest_p(policy: ScriptedPolicy, difficulty: str, seed: int) -> tuple[floa
     while not observation.done:
         observation = environment.step(policy.choose(observation).action)
         result: dict[str, Any] = observation.content["last_result"] or {}
-        if observation.refused is None and result.get("tool") in (
-            "estimate_significance",
-            "combine_channels",
-        ):
-            smallest = min(smallest, result.get("p_global", p_of_z(result["z_global"])))
+        if observation.refused is None and result.get("tool") == "estimate_significance":
+            smallest = min(smallest, result["p_global"])
     return smallest, len(environment.laboratory.looks)
 
 
@@ -252,10 +241,10 @@ c x 2^k times: a union bound, which is below the level where looks depend on eac
 
 - `reference`: the built-in physicist.
 - `optional stopping`: eight small runs, opened one after another in one selection.
-- `best of channels`: a selection for each channel alone, then all together and combined.
+- `best of channels`: a selection for each channel alone, then all together.
 - `best of runs`: five runs, each in a selection of its own.
 - `peeking`: a survey of all channels, then the best one with 2 % more data, with more and with all.
-- `systematics last`: a function that bends too little, every excess estimated first, systematics last.
+- `stiff background`: a function that bends too little, and every excess that it makes estimated.
 
 """
 

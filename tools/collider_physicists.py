@@ -117,7 +117,6 @@ class BlindPhysicist(PlannedPhysicist):
             return
         at = {"channel": names[0], "mass_gev": mass}
         yield "unblind", {"channel": names[0]}, ""
-        yield "request_systematics", at, ""
         yield "estimate_significance", at, ""
         yield "fit_resonance", at, ""
         claim = {
@@ -153,7 +152,7 @@ RANGES: Final[Mapping[str, tuple[float, float]]] = {
 """Smallest and largest value of each continuous decision of :class:`Decisions`."""
 
 SWITCHES: Final = (
-    "trust_bad_fits", "calibrate", "cross_check", "systematics", "measure_spin", "set_limits",
+    "trust_bad_fits", "calibrate", "cross_check", "measure_spin", "set_limits",
 )  # fmt: skip
 """Yes-or-no decisions of :class:`Decisions`."""
 
@@ -182,7 +181,6 @@ class Decisions:
         trust_bad_fits: Whether an excess counts if the background fits badly.
         calibrate: Whether known resonances calibrate the mass.
         cross_check: Whether runs are compared at an excess, which is dropped if they disagree.
-        systematics: Whether other backgrounds are tried.
         measure_spin: Whether decay angles are measured.
         set_limits: Whether limits are set if nothing is claimed.
         function: One of :data:`TUNABLE_FUNCTIONS`.
@@ -204,7 +202,6 @@ class Decisions:
     trust_bad_fits: bool
     calibrate: bool
     cross_check: bool
-    systematics: bool
     measure_spin: bool
     set_limits: bool
     function: str
@@ -308,11 +305,9 @@ class TunablePhysicist(PlannedPhysicist):
                 break
             at = {"channel": found.channel, "mass_gev": found.mass_gev}
             if self._by.cross_check:
-                yield "cross_check", at | {"kind": "runs"}, "Do the runs agree?"
+                yield "cross_check", at, "Do the runs agree?"
                 if self.result and physicists.is_inconsistent(self.result):
                     continue
-            if self._by.systematics:
-                yield "request_systematics", at, "Could another background fake it?"
             yield "estimate_significance", at, "How significant, wherever one looks?"
             if self.result.get("z_global", 0.0) >= self._by.evidence_z:
                 yield from self._claim(at, self.result)

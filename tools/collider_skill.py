@@ -40,11 +40,9 @@ ABILITIES = (
     ("subtract_background", "let the library choose the background function"),
     ("calibrate_detector", "no calibration"),
     ("cross_check", "no second threshold and no comparison of runs"),
-    ("request_systematics", "no systematics of the background"),
     ("measure_angular", "no decay angles"),
     ("request_theory_review", "guess how rates grow with energy"),
     ("set_limit", "no limits"),
-    ("combine_channels", "the best channel alone"),
 )
 
 

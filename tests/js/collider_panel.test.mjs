@@ -125,9 +125,9 @@ test("a campaign in words says all that the panel shows", () => {
   assert.deepEqual(sections({}), []);
 });
 
-test("the best significance is the best of channels and combination", () => {
+test("the best significance is the best of all channels", () => {
   assert.equal(bestGlobal({}), undefined);
-  assert.equal(bestGlobal({ channels: { a: { significance: { z_global: 2 } }, b: {} }, combination: { z_global: 3.5 } }), 3.5);
+  assert.equal(bestGlobal({ channels: { a: { significance: { z_global: 2 } }, b: {}, c: { significance: { z_global: 3.5 } } } }), 3.5);
 });
 
 test("claims and truths are said plainly", () => {

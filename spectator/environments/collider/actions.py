@@ -123,21 +123,6 @@ class FitResonance(AtMass):
     )
 
 
-class CrossCheck(AtMass):
-    """Compare two independent measurements of an excess."""
-
-    kind: Literal["runs", "channels"] = Field(
-        default="runs",
-        description="runs: those of lower thresholds against the rest; channels: this one against the rest",
-    )
-
-
-class CombineChannels(Arguments):
-    """Combine all unblinded channels at a mass."""
-
-    mass_gev: float = Field(gt=0, le=100_000, description="Mass as measured, GeV")
-
-
 class ReviewTheory(Arguments):
     """Ask what theory says of a mass."""
 
@@ -192,9 +177,7 @@ TOOLS: Final[Mapping[str, type[Arguments]]] = {
     "estimate_significance": AtMass,
     "fit_resonance": FitResonance,
     "measure_angular": AtMass,
-    "cross_check": CrossCheck,
-    "combine_channels": CombineChannels,
-    "request_systematics": AtMass,
+    "cross_check": AtMass,
     "request_theory_review": ReviewTheory,
     "set_limit": AtMass,
     "submit_discovery_claim": SubmitClaim,
@@ -209,7 +192,7 @@ SUMMARIES: Final[Mapping[str, str]] = {
     "scan_bump": "Scan the unblinded spectrum for local excesses.",
     "estimate_significance": "Local and global significance of a mass; window, backgrounds and looks count.",
     "measure_angular": "Compare the decay angle in the peak with the spins that are possible.",
-    "request_systematics": "How large a signal does each background function see? Estimates allow for it.",
+    "cross_check": "Compare the rate of an excess in runs of lower thresholds with that in the others.",
     "set_limit": "Upper limit on a signal at a mass, 95 % CL.",
 }
 """Descriptions of actions whose arguments have none of their own."""
@@ -231,8 +214,6 @@ COSTS: Final[Mapping[str, tuple[float, float]]] = {
     "fit_resonance": (0.2, 1.0),
     "measure_angular": (0.4, 3.0),
     "cross_check": (0.4, 3.0),
-    "combine_channels": (0.3, 2.0),
-    "request_systematics": (0.4, 4.0),
     "request_theory_review": (0.1, 2.0),
     "set_limit": (0.2, 2.0),
     "submit_discovery_claim": (0.0, 0.0),

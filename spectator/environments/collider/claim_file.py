@@ -28,7 +28,6 @@ from spectator.environments.collider.analysis.shapes import (
     z_of_p,
 )
 from spectator.environments.collider.analysis.significance import (
-    combined_p,
     profile_significance,
     spurious_signal,
     upper_limit,
@@ -41,7 +40,6 @@ from spectator.journal.contract import Chain, Journal
 
 FROZEN = "collider.selection_frozen"
 UNBLINDED = "collider.unblinded"
-COMBINED = "collider.channels_combined"
 CLAIMED = "collider.claim_made"
 FITTED = "collider.resonance_fitted"
 """Types of the events that a claim rests on."""
@@ -161,38 +159,33 @@ class Measured(EventData):
     """Measurement of all channels of a claim."""
 
     channels: list[MeasuredChannel] = Field(description="Each channel")
-    z_local: float = Field(description="Of the best channel, or of all together if that is larger")
+    z_local: float = Field(description="Of the best channel")
     z_global: float = Field(description="After the look-elsewhere effect and the account of looks")
     signal_limit: float | None = Field(default=None, description="CLs limit in events at the limit's mass")
 
 
 def recompute(
-    channels: Sequence[FrozenChannel],
-    spectra: Mapping[str, Unblinded],
-    mass_gev: float,
-    combined_trials: int | None = None,
+    channels: Sequence[FrozenChannel], spectra: Mapping[str, Unblinded], mass_gev: float
 ) -> Measured:
     """Compute the significance at a mass from the frozen selection and opened spectra.
 
     Args:
         channels: The channels that the claim rests on, as frozen.
         spectra: The opened spectrum of each, by its name.
-        combined_trials: Trials of the look at all channels together; ``None`` if there was none.
 
     Raises:
         InvalidAnalysis: A spectrum or a window is invalid.
     """
     found = [_measure(frozen, spectra[frozen.channel], mass_gev) for frozen in channels]
-    allowed = [one.z_local * one.signal_error / math.hypot(one.signal_error, one.spurious) for one in found]
-    z_local = max(one.z_local for one in found)
     p_global = min(
-        global_p(z, one.upcrossings, spectra[one.channel].trials)
-        for z, one in zip(allowed, found, strict=True)
+        global_p(
+            one.z_local * one.signal_error / math.hypot(one.signal_error, one.spurious),
+            one.upcrossings,
+            spectra[one.channel].trials,
+        )
+        for one in found
     )
-    if combined_trials is not None:
-        z_all = max(z_of_p(combined_p(allowed)), 0.0)
-        crossings = max(one.upcrossings for one in found)
-        z_local, p_global = max(z_local, z_all), min(p_global, global_p(z_all, crossings, combined_trials))
+    z_local = max(one.z_local for one in found)
     return Measured(channels=found, z_local=z_local, z_global=max(z_of_p(p_global), 0.0))
 
 
@@ -337,7 +330,6 @@ class Evidence:
     Args:
         opened: Spectra that were opened under it before the claim, with their events.
         fits: Statistical errors of the fits near the claimed mass, in the claim's first channel, in GeV.
-        combined_trials: Trials of the last look at all channels together; ``None`` if there was none.
     """
 
     selection_seq: int
@@ -346,7 +338,6 @@ class Evidence:
     claim_seq: int
     claim: ClaimMade
     fits: tuple[float, ...] = ()
-    combined_trials: int | None = None
 
     def channels(self) -> list[FrozenChannel]:
         """Return the frozen channels that the claim names and that hold opened events."""
@@ -389,11 +380,7 @@ def read_evidence(events: Sequence[Event]) -> Evidence:
     )
     selection = read_selection(frozen[0].data)
     fits = tuple(_fit_errors(events, selection, claim))
-    since = opened[-1][0] if opened else claimed.seq
-    combined = [event.data.get("trials") for event in events if event.type == COMBINED and event.seq > since]
-    return Evidence(
-        frozen[0].seq, selection, opened, claimed.seq, claim, fits, combined[-1] if combined else None
-    )
+    return Evidence(frozen[0].seq, selection, opened, claimed.seq, claim, fits)
 
 
 def _fit_errors(events: Sequence[Event], selection: SelectionFrozen, claim: ClaimMade) -> Iterator[float]:
@@ -449,7 +436,7 @@ def claim_file(
     measured = None
     workspaces: dict[str, dict[str, Any]] = {}
     if claim.mass_gev is not None:
-        measured = recompute(channels, spectra, claim.mass_gev, evidence.combined_trials)
+        measured = recompute(channels, spectra, claim.mass_gev)
         for frozen, found in zip(channels, measured.channels, strict=True):
             workspaces[frozen.channel] = workspace(frozen, spectra[frozen.channel], found.mass_gev)
     limit = None

@@ -14,7 +14,6 @@ from typing import Final
 from pydantic import ValidationError
 
 from spectator.environments.collider.claim_file import (
-    COMBINED,
     UNBLINDED,
     ClaimFile,
     Evidence,
@@ -169,13 +168,11 @@ def _fresh(evidence: Evidence, events: Sequence[Event]) -> ClaimCheck:
 def _looks(events: Sequence[Event]) -> ClaimCheck:
     """Check that every opening of data is charged as a look of its own, in the order of the events."""
     looks: list[Look] = []
-    opened = 0
     for event in events:
-        if event.type not in (UNBLINDED, COMBINED):
+        if event.type != UNBLINDED:
             continue
-        opened += event.type == UNBLINDED
-        runs = [*event.data.get("datasets", ())]
-        known = charge(looks, f"{event.data.get('selection_id')} {runs[-1] if runs else opened}", 1)
+        newest = [*event.data.get("datasets", ())][-1:] or event.seq
+        known = charge(looks, f"{event.data.get('selection_id')} {newest}", 1)
         stated = event.data.get("look"), event.data.get("trials")
         if stated[0] != known.number or not isinstance(stated[1], int) or stated[1] < known.trials:
             message = f"event {event.seq} is look {known.number} with {known.trials} trials or more"

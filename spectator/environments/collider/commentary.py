@@ -197,11 +197,6 @@ def _checked(data: Data, state: Data) -> Sequence[Line]:
     return _line(text, priority=2 if data["p_value"] > 0.05 else 1, label="check")
 
 
-def _combined(data: Data, state: Data) -> Sequence[Line]:
-    text = f"All channels together: {data['z_local']:.1f} sigma local, {data['z_global']:.1f} global."
-    return _line(text, priority=1, label=f"{data['z_global']:.1f}")
-
-
 def _limit(data: Data, state: Data) -> Sequence[Line]:
     text = (
         f"At {data['mass_gev']:.4g} GeV at most {data['rate_limit_fb']:.3g} fb, at 95 % CL: "
@@ -244,7 +239,6 @@ _LINES: Final[Mapping[str, Callable[[Data, Data], Sequence[Line]]]] = {
     "resonance_fitted": _fitted,
     "angle_measured": _angle,
     "cross_checked": _checked,
-    "channels_combined": _combined,
     "limit_set": _limit,
     "claim_made": _claimed,
     "rule_broken": _broken,

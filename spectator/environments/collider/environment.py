@@ -106,7 +106,7 @@ def selection(lab: Laboratory) -> dict[str, Any]:
 
 
 def findings(lab: Laboratory) -> dict[str, Any]:
-    """Return the newest result of each kind, by channel, and the combination."""
+    """Return the newest result of each kind, by channel."""
     found: dict[str, Any] = {}
     for name, analysis in lab.selection.channels.items():
         kept = analysis.findings
@@ -118,13 +118,10 @@ def findings(lab: Laboratory) -> dict[str, Any]:
                 ("fit", _last(kept.get("fits"))),
                 ("angle", kept.get("angle")),
                 ("check", _last(kept.get("checks"))),
-                ("systematics", _last(kept.get("systematics"))),
                 ("limit", _last(kept.get("limits"))),
             )
             if value is not None
         }
-    if lab.selection.combination is not None:
-        found["combination"] = lab.selection.combination
     return found
 
 
@@ -145,14 +142,14 @@ def candidate_masses(lab: Laboratory) -> list[float]:
 
 def cumulative_significance(lab: Laboratory) -> float:
     """Return the largest global significance estimated on the opened data."""
-    values = [
-        found["z_global"]
-        for analysis in lab.selection.channels.values()
-        for found in analysis.findings.get("significances", ())
-    ]
-    if lab.selection.combination is not None:
-        values.append(lab.selection.combination["z_global"])
-    return max(values, default=0.0)
+    return max(
+        (
+            found["z_global"]
+            for analysis in lab.selection.channels.values()
+            for found in analysis.findings.get("significances", ())
+        ),
+        default=0.0,
+    )
 
 
 MAX_STEPS: Final = 90
@@ -177,8 +174,6 @@ OPERATIONS: Final[Mapping[str, Operation]] = {
     "fit_resonance": inference.fit_peak,
     "measure_angular": comparison.measure_angular,
     "cross_check": comparison.cross_check,
-    "combine_channels": comparison.combine_channels,
-    "request_systematics": inference.request_systematics,
     "request_theory_review": comparison.request_theory_review,
     "set_limit": comparison.set_limit,
     "submit_discovery_claim": inference.submit_discovery_claim,
@@ -196,7 +191,7 @@ class ColliderEnvironment:
     """A search for a resonance at a collider, from the beam to the claim.
 
     Description: plan runs with money and time, analyse the data blind, then claim or report none.
-    Action Space: ``{"tool": name, "arguments": {...}}``, 22 actions; see :mod:`actions`.
+    Action Space: ``{"tool": name, "arguments": {...}}``, 20 actions; see :mod:`actions`.
     Observation Space: see :class:`actions.ColliderObservation`.
     Starting State: nothing is configured, all resources are available.
     Rewards: the score of :mod:`reward` on the last step; with ``reward="steps"`` also advances on it.
@@ -206,8 +201,9 @@ class ColliderEnvironment:
     Version History: 1.0 first; 1.1 psi(2S) among the real dimuons, on a fifth of their seeds;
         1.2 nothing before unblinding depends on events in the search window;
         1.3 actions and arguments that are certain to be rejected are not offered;
-        1.4 every look is charged, the fitted range is chosen, an excess where no background describes the
-        data is no evidence, and real data lie on a hidden axis.
+        1.4 every look is charged, the fitted range is chosen, every estimate allows for other backgrounds,
+        an excess where none describes the data is no evidence, and real data lie on a hidden axis; without
+        combine_channels, request_systematics and a comparison of channels.
     """
 
     def __init__(self) -> None:

@@ -207,6 +207,7 @@ class SignificanceEstimated(CampaignFact):
     signal: float
     signal_error: float
     spurious: float = Field(description="Spurious signal that is allowed for, events")
+    by_background: dict[str, float] = Field(description="Change of the signal by each other function")
 
 
 class ResonanceFitted(CampaignFact):
@@ -248,10 +249,10 @@ class AngleMeasured(CampaignFact):
 
 
 class CrossChecked(CampaignFact):
-    """Two independent measurements of one excess were compared."""
+    """The rate of an excess was compared between runs."""
 
     selection_id: str
-    kind: str
+    channel: str
     mass_gev: float
     first: str
     second: str
@@ -260,33 +261,6 @@ class CrossChecked(CampaignFact):
     second_value: float
     second_error: float
     p_value: float
-
-
-class ChannelsCombined(CampaignFact):
-    """Channels were combined."""
-
-    selection_id: str
-    channels: list[str]
-    mass_gev: float
-    z_local: float
-    z_global: float
-    z_by_channel: dict[str, float]
-    look: int
-    trials: int
-
-
-class SystematicsAssessed(CampaignFact):
-    """The effect of the choice of background function on the signal was measured."""
-
-    selection_id: str
-    channel: str
-    mass_gev: float
-    spurious: float = Field(description="Largest change of the signal by another function, events")
-    relative_to_error: float
-    background_fits: bool = Field(
-        description="Whether the frozen function describes the data beside the mass"
-    )
-    by_background: dict[str, float]
 
 
 class TheoryReviewed(CampaignFact):
@@ -383,8 +357,6 @@ EVENTS: Final[Mapping[str, type[EventData]]] = {
     "collider.resonance_fitted": ResonanceFitted,
     "collider.angle_measured": AngleMeasured,
     "collider.cross_checked": CrossChecked,
-    "collider.channels_combined": ChannelsCombined,
-    "collider.systematics_assessed": SystematicsAssessed,
     "collider.theory_reviewed": TheoryReviewed,
     "collider.limit_set": LimitSet,
     "collider.claim_made": ClaimSubmitted,

@@ -1,15 +1,14 @@
 """The account of looks: what every look at opened data costs in significance.
 
-A look opens search data or a new statistic of them: a selection with its newest run, in any number of its
-channels, or a combination of channels. Look ``k`` may use the share ``2 ** -k`` of the error that a campaign
-is allowed, in equal parts for each channel that was frozen into its selection and holds data (also for those
-that the newest run leaves out: the others are chosen by what was seen). So a p-value counts ``2 ** k x
-channels`` times: each look doubles the price. All shares of any number of looks add up to at most 1: by the
-union bound the chance of a false claim holds under any dependence between looks and any rule for stopping.
-The first look costs 0.13 sigma of five, the third 0.4, the twentieth 2.3. Spending an error over looks: K. K.
-G. Lan and D. L. DeMets, Biometrika 70 (1983) 659; shares fixed in advance: C. R. Genovese, K. Roeder, L.
-Wasserman, Biometrika 93 (2006) 509. Masses within the window of a look are counted by Gross and Vitells
-(:mod:`mass_scan`).
+A look opens search data: a selection with its newest run, in any number of its channels. Look ``k`` may use
+the share ``2 ** -k`` of the error that a campaign is allowed, in equal parts for each channel that was frozen
+into its selection and holds data (also for those that the newest run leaves out: the others are chosen by
+what was seen). So a p-value counts ``2 ** k x channels`` times: each look doubles the price. All shares of
+any number of looks add up to at most 1: by the union bound the chance of a false claim holds under any
+dependence between looks and any rule for stopping. The first look costs 0.13 sigma of five, the third 0.4,
+the twentieth 2.3. Spending an error over looks: K. K. G. Lan and D. L. DeMets, Biometrika 70 (1983) 659;
+shares fixed in advance: C. R. Genovese, K. Roeder, L. Wasserman, Biometrika 93 (2006) 509. Masses within the
+window of a look are counted by Gross and Vitells (:mod:`mass_scan`).
 """
 
 from __future__ import annotations

@@ -188,7 +188,7 @@ _KNOWN: Final[Mapping[str, Known]] = {
         kind.startswith(f"fit:{mass:g}:") for kind in analysis.findings
     ),
     "measure_angular": lambda analysis, mass: f"angle:{mass:g}" in analysis.findings,
-    "request_systematics": lambda analysis, mass: inference.known_systematics(analysis, mass, within=1.0),
+    "cross_check": lambda analysis, mass: f"check:{mass:g}" in analysis.findings,
     "set_limit": lambda analysis, mass: f"limit:{mass:g}" in analysis.findings,
 }
 
@@ -202,36 +202,12 @@ def _inference(lab: Laboratory) -> dict[str, Rules]:
     found: dict[str, Rules] = {}
     if unscanned := [name for name, analysis in analyses.items() if "scan" not in analysis.findings]:
         found["scan_bump"] = {"channel": _one_of(unscanned)}
-    if analyses:
-        for tool, known in _KNOWN.items():
-            if tool != "measure_angular" or not lab.task.real_data:
-                found[tool] = {"channel": _one_of(analyses), **_masses(lab, analyses, known)}
-    return {**found, **_comparisons(lab, analyses), **_claim(lab)}
-
-
-def _comparisons(lab: Laboratory, analyses: Mapping[str, ChannelAnalysis]) -> dict[str, Rules]:
-    found: dict[str, Rules] = {}
-    several = len(lab.selection.seen) > 1
     in_runs = {name: analysis for name, analysis in analyses.items() if len(analysis.opened) > 1}
-    checked = analyses if several else in_runs
-    if checked:
-        found["cross_check"] = {
-            "channel": _one_of(checked),
-            "kind": _one_of([*(["runs"] if in_runs else []), *(["channels"] if several else [])]),
-            **_masses(lab, checked, _is_checked),
-        }
-    if several:
-        low, high = _shared_window(lab.selection.channels[name] for name in lab.selection.seen)
-        before = lab.selection.combination
-        done = {before["mass_gev"]} if before else set[float]()
-        points = [mass for mass in _grid(low, high, GRIDS[0]) if mass not in done]
-        if low < high:
-            found["combine_channels"] = {"mass_gev": {"minimum": low, "maximum": high, "examples": points}}
-    return found
-
-
-def _is_checked(analysis: ChannelAnalysis, mass: float) -> bool:
-    return any(f"check:{kind}:{mass:g}" in analysis.findings for kind in ("runs", "channels"))
+    for tool, known in _KNOWN.items():
+        possible = in_runs if tool == "cross_check" else analyses
+        if possible and (tool != "measure_angular" or not lab.task.real_data):
+            found[tool] = {"channel": _one_of(possible), **_masses(lab, possible, known)}
+    return {**found, **_claim(lab)}
 
 
 def _shared_window(analyses: Iterable[ChannelAnalysis]) -> tuple[float, float]:

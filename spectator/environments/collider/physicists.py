@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spectator.environments.collider import experiment, physics
+from spectator.environments.collider import physics, sensitivity
 from spectator.environments.collider.environment import ColliderEnvironment
 from spectator.environments.collider.nature import Nature, Particle
 from spectator.environments.collider.physics import energy_gain
@@ -393,7 +393,7 @@ class OraclePhysicist(PlannedPhysicist):
         yield "collect_collisions", {}, "One run."
 
     def _choose(self, nature: Nature, name: str, window: list[float] | None) -> Plan:
-        cuts = experiment.passing(nature, name)
+        cuts = sensitivity.passing(nature, name)
         best = max(range(6), key=lambda cut: cuts[cut][0] ** 2 / max(cuts[cut][1], 0.02))
         yield "select_channel", {"channel": name}, "It is here."
         yield "optimise_selection", {"channel": name, "cut": best / physics.SCORE_BINS}, "The best cut."
@@ -414,7 +414,6 @@ class OraclePhysicist(PlannedPhysicist):
         yield "freeze_selection", {}, "Frozen."
         yield "unblind", {"channel": name}, "Open."
         at = {"channel": name, "mass_gev": float(f"{seen:.6g}")}
-        yield "request_systematics", at, "As it must be."
         yield "estimate_significance", at, "How much is it?"
         found = dict(self.finding(name, "significance"))
         if found.get("z_global", 0.0) < 3.0 and "published_z" not in self.task:

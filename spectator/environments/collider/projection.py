@@ -24,11 +24,9 @@ _LINES: Final[Mapping[str, str]] = {
     "unblinded": "{channel} is unblinded: {total:,} events in {luminosity_fb:g} fb⁻¹",
     "mass_scanned": "{channel}: largest excess {best_z:.1f} sigma local at {best_mass_gev:.5g} GeV",
     "significance_estimated": "{mass_gev:.5g} GeV: {z_local:.1f} sigma local, {z_global:.1f} global",
-    "channels_combined": "Channels combined: {z_local:.1f} sigma local, {z_global:.1f} global",
     "resonance_fitted": "{channel}: m = {corrected_mass_gev:.5g} ± {corrected_error_gev:.2g} GeV",
     "angle_measured": "{channel}: the angles like spin {best} best",
     "cross_checked": "{first} against {second}: p = {p_value:.2g}",
-    "systematics_assessed": "{channel}: up to {spurious:.3g} events may be the background's doing",
     "theory_reviewed": "Theory is asked about {mass_gev:.5g} GeV",
     "limit_set": "{channel}: below {rate_limit_fb:.3g} fb at {mass_gev:.5g} GeV, 95 % CL",
     "rule_broken": "{message}",
@@ -97,12 +95,11 @@ _PART: Final = {
     "resonance_fitted": "fit",
     "angle_measured": "angle",
     "cross_checked": "check",
-    "systematics_assessed": "systematics",
     "limit_set": "limit",
 }
 """Name under which a channel keeps the newest event of each type."""
 
-_FROM_THE_SPECTRUM: Final = tuple("background scan significance fit angle check systematics limit".split())
+_FROM_THE_SPECTRUM: Final = tuple("background scan significance fit angle check limit".split())
 """Results on one spectrum, removed when another spectrum replaces it."""
 
 PHASES: Final = {
@@ -125,9 +122,8 @@ def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:
     world = state.get("world", {})
     left = {resource: data.pop(resource) for resource in _RESOURCES}
     patch: Patch = {"resources": left, **_part(name, data, world)}
-    if name in ("unblinded", "channels_combined") and "look" in data:
-        opened = data["datasets"][-1] if name == "unblinded" else "channels combined"
-        look = {"opened": f"{data['selection_id']}, {opened}", "trials": data["trials"]}
+    if name == "unblinded" and "look" in data:
+        look = {"opened": f"{data['selection_id']}, {data['datasets'][-1]}", "trials": data["trials"]}
         patch["looks"] = {str(data["look"]): look}
     if name == "campaign_opened":
         patch["totals"] = dict(left)
@@ -170,7 +166,6 @@ _PLACES: Final[Mapping[str, Callable[[Patch, Mapping[str, Any]], Patch]]] = {
     "run_collected": lambda data, world: {"runs": {data["run"]: data}},
     "detector_calibrated": lambda data, world: {"calibration": {data["candle"]: data}},
     "selection_frozen": lambda data, world: {"selection": _instead(world.get("selection", {}), data)},
-    "channels_combined": lambda data, world: {"combination": _instead(world.get("combination", {}), data)},
     "claim_made": lambda data, world: {"claim": data},
     "campaign_graded": lambda data, world: {"verdict": data},
 }
@@ -188,7 +183,7 @@ def _glance(
     spent = 1.0 - left["budget_left_musd"] / max(totals.get("budget_left_musd", 1.0), 1e-9)
     over = name == "campaign_graded"
     glance: Patch = {"step": steps, "progress": 1.0 if over else round(min(max(spent, 0.0), 1.0), 3)}
-    if name in ("significance_estimated", "channels_combined"):
+    if name == "significance_estimated":
         glance |= {"value": data["z_global"], "unit": "sigma", "suspense": _suspense(data["z_global"])}
     if over:
         glance["suspense"] = 0.0

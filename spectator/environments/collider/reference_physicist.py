@@ -51,8 +51,8 @@ class ReferencePhysicist(PlannedPhysicist):
     Args:
         without: Names of abilities to switch off, for the ablation: ``calibrate_detector``,
             ``optimise_selection``, ``subtract_background``, ``cross_check``, ``measure_angular``,
-            ``request_theory_review``, ``request_systematics``, ``set_limit``, ``set_trigger``,
-            ``combine_channels``, ``follow_up``, ``channels``.
+            ``request_theory_review``, ``set_limit``, ``set_trigger``,
+            ``follow_up``, ``channels``.
     """
 
     shares, within = SHARES, WITHIN
@@ -227,7 +227,7 @@ class ReferencePhysicist(PlannedPhysicist):
             opened = self.view["selection"]["channels"][first.channel]["opened_runs"]
             if "cross_check" in self._without or first.z_local < 3.0 or len(opened) < 2:
                 return
-            yield "cross_check", _at(first) | {"kind": "runs"}, "A false bump moves with the threshold."
+            yield "cross_check", _at(first), "A false bump moves with the threshold."
             if not self.result or not physicists.is_inconsistent(self.result):
                 return
             self._refuted.append(first)
@@ -238,25 +238,12 @@ class ReferencePhysicist(PlannedPhysicist):
             yield from self._nothing(names)
             return
         best = live[0]
-        if "request_systematics" not in self._without:
-            yield "request_systematics", _at(best), "Could another background fake it?"
         yield "estimate_significance", _at(best), "How significant, wherever one looks?"
         found = dict(self.finding(best.channel, "significance"))
-        yield from self._combine(best, found)
         if not found or (found["z_local"] < MEASURED_Z if published else found["z_global"] < 3.0):
             yield from self._nothing(names)
             return
         yield from self._measure(best, found)
-
-    def _combine(self, best: Candidate, found: dict[str, Any]) -> Plan:
-        """Combine the channels where one alone is near a claim; keep what is more significant."""
-        opened = [one for one in self.view["selection"]["channels"].values() if one["opened_runs"]]
-        near = found.get("z_global", 0.0) >= HINT
-        if len(opened) < 2 or not near or "combine_channels" in self._without:
-            return
-        yield "combine_channels", {"mass_gev": best.mass_gev}, "Do all channels say more together?"
-        if self.result.get("z_global", 0.0) > found["z_global"]:
-            found |= {name: self.result[name] for name in ("z_local", "z_global")}
 
     def _measure(self, best: Candidate, found: Mapping[str, Any]) -> Plan:
         if "calibrate_detector" not in self._without:

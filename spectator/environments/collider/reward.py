@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from spectator.environments.collider import experiment
+from spectator.environments.collider import sensitivity
 from spectator.environments.collider.experiment import Laboratory, exposure_of
 from spectator.environments.collider.nature import Particle
 from spectator.environments.collider.task import TOLERATED, six
@@ -151,7 +151,7 @@ def expected_z(lab: Laboratory) -> float:
     if lab.nature.recorded is not None:
         return lab.nature.recorded.expected_z
     offer = lab.task.channels[lab.nature.primary]
-    return experiment.ideal_significance(lab.task, lab.nature, offer, 1.0 - experiment.ANALYSIS_SHARE)
+    return sensitivity.ideal_significance(lab.task, lab.nature, offer, 1.0 - sensitivity.ANALYSIS_SHARE)
 
 
 def _quality(
@@ -180,7 +180,7 @@ def _mass(lab: Laboratory, claim: Mapping[str, Any], hit: Particle) -> float:
     if lab.nature.recorded is not None:
         best = lab.nature.recorded.mass_error_gev
     else:
-        best = experiment.mass_error_gev(lab.task, lab.nature, lab.task.channels[lab.nature.primary])
+        best = sensitivity.mass_error_gev(lab.task, lab.nature, lab.task.channels[lab.nature.primary])
     return max(0.0, 1.0 - interval / (MASS_SPAN * best))
 
 
@@ -239,7 +239,7 @@ def searched(lab: Laboratory) -> float:
 def _reach(lab: Laboratory, channel: str, masses: list[float]) -> list[float]:
     """Return the best possible limit over the reached one, at each mass."""
     offer, nature, task = lab.task.channels[channel], lab.nature, lab.task
-    cuts = experiment.passing(nature, channel)
+    cuts = sensitivity.passing(nature, channel)
     seen = [[0.0, 0.0] for _ in masses]
     for selection in (*lab.previous, lab.selection):
         analysis = selection.channels.get(channel)
@@ -247,19 +247,19 @@ def _reach(lab: Laboratory, channel: str, masses: list[float]) -> list[float]:
             continue
         kept, left = cuts[analysis.cut]
         for run in analysis.opened:
-            found = experiment.probes(nature, offer, exposure_of(lab.runs[run - 1], channel), masses)
+            found = sensitivity.probes(nature, offer, exposure_of(lab.runs[run - 1], channel), masses)
             for mass, sums, (information, events) in zip(masses, seen, found, strict=True):
                 if analysis.window_gev[0] <= mass <= analysis.window_gev[1]:
                     sums[0] += information * kept * kept / max(left, 1e-9)
                     sums[1] += events * kept
     if not any(events for _, events in seen):
         return [0.0 for _ in masses]
-    beam = max(task.beams, key=lambda beam: experiment.affordable_fb(task, beam, 0.85))
-    exposure = experiment.ideal_exposure(task, offer, beam, 1.0 - experiment.ANALYSIS_SHARE)
-    ideal = experiment.probes(nature, offer, exposure, masses)
+    beam = max(task.beams, key=lambda beam: sensitivity.affordable_fb(task, beam, 0.85))
+    exposure = sensitivity.ideal_exposure(task, offer, beam, 1.0 - sensitivity.ANALYSIS_SHARE)
+    ideal = sensitivity.probes(nature, offer, exposure, masses)
     return [
-        min(1.0, min(experiment.limit_fb(i * kept**2 / left, n * kept) for kept, left in cuts[:6])
-            / experiment.limit_fb(*sums))
+        min(1.0, min(sensitivity.limit_fb(i * kept**2 / left, n * kept) for kept, left in cuts[:6])
+            / sensitivity.limit_fb(*sums))
         for sums, (i, n) in zip(seen, ideal, strict=True)
     ]  # fmt: skip
 

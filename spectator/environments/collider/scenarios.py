@@ -20,7 +20,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.collider import experiment, physics
+from spectator.environments.collider import physics, sensitivity
 from spectator.environments.collider.analysis.open_data import PDG, dimuon_spectrum, four_lepton_events
 from spectator.environments.collider.nature import (
     Axis,
@@ -474,7 +474,7 @@ def _rate(nature: Nature, task: Task, particle: Particle, channel: str, wanted: 
     With the best beam and cut.
     """
     probe = replace(nature, particles=(replace(particle, rates_fb={channel: 1.0}),))
-    signal, background = experiment.best_yields(task, probe, task.channels[channel], 0.5)
+    signal, background = sensitivity.best_yields(task, probe, task.channels[channel], 0.5)
     low, high = math.log(1e-6), math.log(1e9)
     for _ in range(30):
         middle = 0.5 * (low + high)
@@ -494,7 +494,7 @@ def _feature(nature: Nature, task: Task, draw: random.Random) -> Feature:
     strength = draw.uniform(5.0, 8.0)
     threshold = physics.suitable_threshold(offer.fit_window_gev[0])
     beam = min(task.beams, key=lambda beam: beam.cost_musd_per_fb)
-    exposure = experiment.ideal_exposure(task, offer, beam, 0.5)
+    exposure = sensitivity.ideal_exposure(task, offer, beam, 0.5)
     background = expected_background(replace(nature, feature=None), offer, exposure)
     middle = abs(offer.edges_gev[1:] / at - 1.0) < 1.5 * offer.relative_resolution
     under = max(1.0, float(background[middle].sum()) * 0.3)
@@ -508,7 +508,7 @@ def _fluctuation(nature: Nature, task: Task, draw: random.Random) -> Fluctuation
     low, high = task.window_gev
     at = math.exp(draw.uniform(math.log(low * 1.02), math.log(high * 0.98)))
     beam = min(task.beams, key=lambda beam: beam.cost_musd_per_fb)
-    background = expected_background(nature, offer, experiment.ideal_exposure(task, offer, beam, 0.3))
+    background = expected_background(nature, offer, sensitivity.ideal_exposure(task, offer, beam, 0.3))
     middle = abs(offer.edges_gev[1:] / at - 1.0) < 1.5 * offer.relative_resolution
     under = float(background[middle].sum())
     return Fluctuation(channel, at, draw.uniform(3.2, 4.2) * math.sqrt(max(under, 0.5)) * 0.8)

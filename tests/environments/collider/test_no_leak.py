@@ -112,7 +112,6 @@ ANALYSES: list[Call] = [
     ("freeze_selection", {}),
     ("unblind", {"channel": "diphoton"}),
     ("scan_bump", {"channel": "diphoton"}),
-    ("request_systematics", {"channel": "diphoton", "mass_gev": 560.0}),
     ("estimate_significance", {"channel": "diphoton", "mass_gev": 560.0}),
     ("fit_resonance", {"channel": "diphoton", "mass_gev": 560.0}),
     ("measure_angular", {"channel": "diphoton", "mass_gev": 560.0}),

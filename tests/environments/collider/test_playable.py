@@ -21,7 +21,7 @@ from tests.environments.collider.campaigns import Call, one_run, opened
 
 def test_the_briefing_names_every_action_that_needs_explaining_and_its_units() -> None:
     task = WORLD.briefing.task
-    for tool in set(TOOLS) - {"combine_channels", "request_theory_review"}:
+    for tool in set(TOOLS) - {"request_theory_review"}:
         assert tool in task, tool
     for unit in ("MUSD", "fb^-1", "days", "GeV", "Hz"):
         assert unit in task

@@ -35,7 +35,6 @@ FRESH: list[tuple[Call, str]] = [
     (("scan_bump", {"channel": CHANNEL}), "channel_mismatch"),
     (("fit_resonance", in_window(500.0)), "channel_mismatch"),
     (("freeze_selection", {}), "missing_prerequisite"),
-    (("combine_channels", {"mass_gev": 500.0}), "missing_prerequisite"),
     (("request_theory_review", {"mass_gev": 1.0}), "out_of_search_window"),
     (("no_such_action", {}), "action.shape"),
     (
@@ -158,16 +157,15 @@ def test_asking_again_gains_nothing_and_costs_nothing() -> None:
     assert again.content["findings"] == first.content["findings"]
 
 
-def test_every_estimate_allows_for_systematics_before_they_are_asked_for() -> None:
+def test_every_estimate_allows_for_other_backgrounds() -> None:
     environment, observation = opened(1, difficulty="easy", scenario="graviton")
     name = observation.content["task"]["channels"][0]["name"]
     carry_out(environment, [*opened_box(observation, name), ("scan_bump", {"channel": name})])
     mass = environment.laboratory.analysis(name).findings["scan"]["candidates"][0]["mass_gev"]
     here = {"channel": name, "mass_gev": mass}
-    before = carry_out(environment, [("estimate_significance", here)]).content["last_result"]
-    asked = carry_out(environment, [("request_systematics", here)]).content["last_result"]
-    assert before["spurious"] == asked["spurious"] == max(map(abs, asked["by_background"].values())) > 0.0
-    assert before["background_fits"] and asked["background_fits"]
+    found = carry_out(environment, [("estimate_significance", here)]).content["last_result"]
+    assert found["spurious"] == max(map(abs, found["by_background"].values())) > 0.0
+    assert found["background_fits"] and found["z_local"] < found["signal"] / found["signal_error"]
 
 
 @pytest.mark.parametrize(("shift", "broken"), [(0.0, True), (0.2, False)])
@@ -179,7 +177,7 @@ def test_a_failed_comparison_of_runs_counts_at_its_own_mass_only(shift: float, b
     mass = findings["scan"]["candidates"][0]["mass_gev"]
     here = {"channel": name, "mass_gev": mass}
     carry_out(environment, [("fit_resonance", here), ("estimate_significance", here)])
-    findings["checks"] = [{"kind": "runs", "mass_gev": mass * (1.0 + shift), "p_value": 1e-6}]
+    findings["checks"] = [{"mass_gev": mass * (1.0 + shift), "p_value": 1e-6}]
     claim = {"kind": "evidence", **here, "mass_error_gev": 5.0, "z_local": 0.0, "z_global": 0.0}
     ended = carry_out(environment, [("submit_discovery_claim", claim)])
     assert ("claim_on_trigger_feature" in ended.content["rule_violations"]) is broken
@@ -226,8 +224,7 @@ def test_a_trigger_turn_on_that_no_background_describes_is_no_evidence() -> None
         scan = carry_out(environment, calls).content["last_result"]
         here = {"channel": "bb", "mass_gev": scan["best_mass_gev"]}
         found = carry_out(environment, [("estimate_significance", here)]).content["last_result"]
-        asked = carry_out(environment, [("request_systematics", here)]).content["last_result"]
-        assert scan["shape_ok"] is found["background_fits"] is asked["background_fits"] is fits
+        assert scan["shape_ok"] is found["background_fits"] is fits
         assert (scan["best_z"] < 4.0) is fits and found["z_global"] < 1.0
         assert environment.laboratory.selection.channels["bb"].opened == ((2,) if fits else (1,))
 
@@ -271,13 +268,11 @@ def test_every_look_is_charged_in_one_account() -> None:
     assert trials_of(*one_run(observation, 5.0), *both, freeze, ("unblind", {"channel": one})) == [4]
     assert trials_of(("unblind", {"channel": two})) == [4]  # the look at the same run
     middle = float(f"{sum(observation.content['task']['search_window_gev']) / 2:.6g}")
-    assert trials_of(("combine_channels", {"mass_gev": middle})) == [4, 4]
-    # another mass: Gross and Vitells
-    assert trials_of(("combine_channels", {"mass_gev": middle + 1.0})) == [4, 4]
-    assert trials_of(*run, ("unblind", {"channel": one})) == [4, 4, 16]  # a run: two channels could be opened
-    assert trials_of(*run, both[0], freeze, ("unblind", {"channel": one})) == [4, 4, 16, 16]  # a selection
+    assert trials_of(*run, ("unblind", {"channel": one})) == [4, 8]  # a run: two channels could be opened
+    assert trials_of(*run, both[0], freeze, ("unblind", {"channel": one})) == [4, 8, 8]  # a selection
+    middle = float(f"{sum(observation.content['task']['search_window_gev']) / 2:.6g}")
     mass = {"channel": one, "mass_gev": middle}
     found = carry_out(environment, [("estimate_significance", mass)]).content["last_result"]
-    assert (found["look"], found["trials"]) == (4, 16)
+    assert (found["look"], found["trials"]) == (3, 8)
     local = found["p_local"] + found["upcrossings"] * math.exp(-0.5 * found["z_local"] ** 2)
-    assert found["p_global"] == pytest.approx(min(1.0, 16 * local), rel=1e-3)
+    assert found["p_global"] == pytest.approx(min(1.0, 8 * local), rel=1e-3)

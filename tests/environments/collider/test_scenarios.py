@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from spectator.environments.collider import experiment
+from spectator.environments.collider import sensitivity
 from spectator.environments.collider.analysis.open_data import PDG, dimuon_spectrum
 from spectator.environments.collider.experiment import Counts, Dataset, Plan, collect, exposure_of
 from spectator.environments.collider.nature import expected_background, expected_signal
@@ -30,7 +30,7 @@ def test_strength_is_set_in_sigma(difficulty: str) -> None:
     tier = TIERS[difficulty]  # type: ignore[index]
     for seed in range(12):
         task, nature = draw("zprime", difficulty, seed)  # type: ignore[arg-type]
-        z = experiment.ideal_significance(task, nature, task.channels[nature.primary], 0.5)
+        z = sensitivity.ideal_significance(task, nature, task.channels[nature.primary], 0.5)
         assert 0.85 * tier.expected_z < z < 1.25 * tier.expected_z
 
 

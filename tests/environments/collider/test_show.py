@@ -109,7 +109,7 @@ def test_the_state_is_json_without_null(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_every_event_type_of_a_campaign_is_commented_and_lines_are_short(seed: int) -> None:
-    silent = {"channel_selected", "luminosity_allocated", "systematics_assessed", "theory_reviewed"}
+    silent = {"channel_selected", "luminosity_allocated", "theory_reviewed"}
     for event, state in campaign(seed):
         lines = comment(event, state)
         assert lines or event.type.removeprefix("collider.") in silent, event.type

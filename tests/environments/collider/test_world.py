@@ -58,7 +58,7 @@ def test_every_action_is_offered_with_a_schema_that_describes_it() -> None:
     observation = environment.reset(
         seed=3, episode_id="e", options={"scenario": "mixed", "difficulty": "easy"}
     )
-    assert len(environment._schemas) == 22
+    assert len(environment._schemas) == 20
     for offered in observation.legal_actions:
         schema: Any = offered["arguments"]
         assert schema["type"] == "object" and "MUSD" in schema["description"]

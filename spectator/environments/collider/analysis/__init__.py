@@ -56,7 +56,6 @@ if TYPE_CHECKING:
         ProfileSignificance as ProfileSignificance,
     )
     from spectator.environments.collider.analysis.significance import SpuriousSignal as SpuriousSignal
-    from spectator.environments.collider.analysis.significance import combined_p as combined_p
     from spectator.environments.collider.analysis.significance import counting_limit as counting_limit
     from spectator.environments.collider.analysis.significance import (
         profile_significance as profile_significance,
@@ -74,8 +73,8 @@ _MODULES: Final = {
     "resonance": "ResonanceFit fit_resonance fit_resonances",
     "resonance_search": "find_resonances",
     "shapes": "BACKGROUNDS BackgroundFit fit_background",
-    "significance": "ProfileSignificance SpuriousSignal combined_p counting_limit profile_significance "
-    "spurious_signal upper_limit",
+    "significance": "ProfileSignificance SpuriousSignal counting_limit profile_significance spurious_signal "
+    "upper_limit",
 }
 """Public names by module."""
 

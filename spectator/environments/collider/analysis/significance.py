@@ -10,7 +10,7 @@ J. Phys. G 28 (2002) 2693; exact for counts.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -26,7 +26,6 @@ from spectator.environments.collider.analysis.checks import (
 from spectator.environments.collider.analysis.likelihood import YieldProblem, peak_search
 from spectator.environments.collider.analysis.shapes import (
     FWHM_OF_SIGMA,
-    chi2_p,
     design,
     gauss_bins,
     gauss_templates,
@@ -56,21 +55,6 @@ class ProfileSignificance:
     signal: float
     signal_error: float
     background: str
-
-
-def combined_p(z: Sequence[float]) -> float:
-    """Return the chance that channels without a signal show excesses as large as ``z``.
-
-    The statistic is the sum of squares, with deficits as 0. Half of the channels fluctuate down, so it is a
-    mixture of chi-squares with binomial weights.
-
-    >>> round(combined_p([3.0]) / p_of_z(3.0), 6)
-    1.0
-    """
-    total, number = sum(max(one, 0.0) ** 2 for one in z), len(z)
-    return math.fsum(
-        math.comb(number, degrees) / 2**number * chi2_p(total, degrees) for degrees in range(1, number + 1)
-    )
 
 
 def profile_significance(

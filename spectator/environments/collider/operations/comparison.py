@@ -1,4 +1,4 @@
-"""Actions that compare spins, runs, channels and theory, and the action that sets a limit."""
+"""Actions that compare spins, runs and theory, and the action that sets a limit."""
 
 from __future__ import annotations
 
@@ -13,22 +13,18 @@ from spectator.environments.collider.analysis.likelihood import peak_search
 from spectator.environments.collider.analysis.shapes import fit_background, p_of_z, z_of_p
 from spectator.environments.collider.analysis.significance import (
     ProfileSignificance,
-    combined_p,
     counting_limit,
     limit_of,
     profile_significance,
 )
 from spectator.environments.collider.experiment import ChannelAnalysis, Counts, Laboratory
-from spectator.environments.collider.looks import charge, global_p
 from spectator.environments.collider.operations.inference import (
     COUNTED_SIGMA,
     Array,
-    background_error,
     in_window,
     opened_with_events,
     peak_at,
     resolution_at,
-    upcrossings,
     with_events_at,
 )
 from spectator.environments.collider.operations.preparation import events_per_fb, run_yield
@@ -188,30 +184,15 @@ def _hypotheses(counts: Any, background: Any, signal: float, channel: str) -> di
     }
 
 
-def cross_check(lab: Laboratory, given: actions.CrossCheck) -> dict[str, Any]:
-    """Compare two independent measurements of one excess."""
-    analysis, _, mass = with_events_at(lab, given)
-    key = f"check:{given.kind}:{mass:g}"
-    if key in analysis.findings:
-        raise HardRule("redundant", f"That check at {mass:g} GeV is done.")
-    result = {
-        "selection_id": lab.selection.name,
-        "kind": given.kind,
-        "mass_gev": six(mass),
-        **(_runs(lab, analysis, mass) if given.kind == "runs" else _channels(lab, analysis, mass)),
-    }
-    analysis.findings[key] = True
-    analysis.findings.setdefault("checks", []).append({**result, "channel": given.channel})
-    lab.add_fact("cross_checked", **result)
-    return result
-
-
-def _runs(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> dict[str, Any]:
-    """Compare the rate in runs of lower thresholds with that in the others.
+def cross_check(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
+    """Compare the rate of an excess in runs of lower thresholds with that in the others.
 
     A real resonance has the same rate in both. If all thresholds are equal, the newest run is compared with
     those before.
     """
+    analysis, _, mass = with_events_at(lab, given)
+    if f"check:{mass:g}" in analysis.findings:
+        raise HardRule("redundant", f"That check at {mass:g} GeV is done.")
     if len(analysis.opened) < 2:
         raise HardRule(
             "missing_prerequisite", "The check needs two opened runs, best of different thresholds."
@@ -220,37 +201,24 @@ def _runs(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> dict[str, 
     middle = math.sqrt(min(thresholds.values()) * max(thresholds.values()))
     lower = tuple(run for run in analysis.opened if thresholds[run] < middle) or analysis.opened[-1:]
     others = tuple(run for run in analysis.opened if run not in lower)
-    return _compared(
-        "+".join(f"run-{run}" for run in others), _strength(lab, analysis, others, mass),
-        "+".join(f"run-{run}" for run in lower), _strength(lab, analysis, lower, mass),
-    )  # fmt: skip
-
-
-def _channels(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> dict[str, Any]:
-    """Compare the significance here with that in the best of the other channels.
-
-    Two values near 0 mean nothing.
-    """
-    others = [lab.selection.channels[name] for name in lab.selection.seen if name != analysis.channel]
-    if not others:
-        raise HardRule("missing_prerequisite", "The check needs a second unblinded channel.")
-    best = max(others, key=lambda other: _pull(lab, other, mass))
-    return _compared(
-        analysis.channel, (_pull(lab, analysis, mass), 1.0), best.channel, (_pull(lab, best, mass), 1.0)
-    )
-
-
-def _pull(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> float:
-    low, high = analysis.window_gev
-    if not low <= mass <= high:
-        return 0.0
-    try:
-        _, counts, _ = with_events_at(lab, actions.AtMass(channel=analysis.channel, mass_gev=mass))
-    except HardRule:  # no event is near
-        return 0.0
-    found, spurious = _fit(lab, analysis, counts, mass), background_error(lab, analysis, counts, mass).signal
-    error = math.hypot(found.signal_error, spurious)
-    return found.signal / error if error else 0.0
+    one, two = _strength(lab, analysis, others, mass), _strength(lab, analysis, lower, mass)
+    pull = abs(one[0] - two[0]) / math.hypot(one[1], two[1])
+    result = {
+        "selection_id": lab.selection.name,
+        "channel": given.channel,
+        "mass_gev": six(mass),
+        "first": "+".join(f"run-{run}" for run in others),
+        "second": "+".join(f"run-{run}" for run in lower),
+        "first_value": six(one[0]),
+        "first_error": six(one[1]),
+        "second_value": six(two[0]),
+        "second_error": six(two[1]),
+        "p_value": six(min(1.0, 2.0 * p_of_z(pull))),
+    }
+    analysis.findings[f"check:{mass:g}"] = True
+    analysis.findings.setdefault("checks", []).append(result)
+    lab.add_fact("cross_checked", **result)
+    return result
 
 
 def _strength(
@@ -267,55 +235,6 @@ def _strength(
 def _fit(lab: Laboratory, analysis: ChannelAnalysis, counts: Counts, mass: float) -> ProfileSignificance:
     """Fit the signal at a mass."""
     return profile_significance(lab.edges(analysis), counts, **peak_at(analysis, mass))
-
-
-def _compared(first: str, one: tuple[float, float], second: str, two: tuple[float, float]) -> dict[str, Any]:
-    pull = abs(one[0] - two[0]) / math.hypot(one[1], two[1])
-    return {
-        "first": first, "second": second,
-        "first_value": six(one[0]), "first_error": six(one[1]),
-        "second_value": six(two[0]), "second_error": six(two[1]),
-        "p_value": six(min(1.0, 2.0 * p_of_z(pull))),
-    }  # fmt: skip
-
-
-def combine_channels(lab: Laboratory, given: actions.CombineChannels) -> dict[str, Any]:
-    """Combine the unblinded channels at one mass."""
-    names = lab.selection.seen
-    if len(names) < 2:
-        raise HardRule("missing_prerequisite", "combine_channels needs two unblinded channels.")
-    before = lab.selection.combination
-    if before is not None and before["mass_gev"] == six(given.mass_gev):
-        raise HardRule("redundant", f"The combination at {given.mass_gev:g} GeV is known.")
-    for name in names:
-        in_window(lab.selection.channels[name], given.mass_gev)
-    reference = lab.scale_of(names[0]).scale
-    pulls = {}
-    for name in names:
-        moved = given.mass_gev * lab.scale_of(name).scale / reference
-        pulls[name] = max(_pull(lab, lab.selection.channels[name], moved), 0.0)
-    p_local = combined_p(list(pulls.values()))
-    z_local = max(z_of_p(p_local), 0.0)
-    crossings = max(_crossings(lab, lab.selection.channels[name]) for name in names)
-    opened = "+".join(f"{name} {len(lab.selection.channels[name].opened)}" for name in names)
-    look = charge(lab.looks, f"{lab.selection.name} {opened}", 1)
-    result = {
-        "selection_id": lab.selection.name,
-        "channels": names,
-        "mass_gev": six(given.mass_gev),
-        "z_local": round(z_local, 3),
-        "z_global": round(max(z_of_p(global_p(z_local, crossings, look.trials)), 0.0), 3),
-        "z_by_channel": {name: round(pull, 3) for name, pull in pulls.items()},
-        "look": look.number,
-        "trials": look.trials,
-    }
-    lab.selection.combination = result
-    lab.add_fact("channels_combined", **result)
-    return result
-
-
-def _crossings(lab: Laboratory, analysis: ChannelAnalysis) -> float:
-    return upcrossings(lab, analysis, lab.spectrum(analysis))
 
 
 def request_theory_review(lab: Laboratory, given: actions.ReviewTheory) -> dict[str, Any]:

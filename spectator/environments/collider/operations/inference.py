@@ -1,4 +1,4 @@
-"""Actions on unblinded data: scan, significance, fit, systematics, claim."""
+"""Actions on unblinded data: scan, significance, fit, claim."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from spectator.environments.collider.analysis.mass_scan import global_significan
 from spectator.environments.collider.analysis.resonance import fit_resonance
 from spectator.environments.collider.analysis.shapes import FWHM_OF_SIGMA, z_of_p
 from spectator.environments.collider.analysis.significance import (
-    SpuriousSignal,
     background_misfit,
     profile_significance,
     spurious_signal,
@@ -174,10 +173,9 @@ def estimate_significance(lab: Laboratory, given: actions.AtMass) -> dict[str, A
     analysis, counts, mass = with_events_at(lab, given)
     if f"z:{mass:g}" in analysis.findings:
         raise HardRule("redundant", f"The significance at {mass:g} GeV is known.")
-    background = background_error(lab, analysis, counts, mass)
-    found = profile_significance(
-        lab.edges(analysis), counts, **peak_at(analysis, mass), spurious_signal=background.signal
-    )
+    edges, peak = lab.edges(analysis), peak_at(analysis, mass)
+    background = spurious_signal(edges, counts, **peak)
+    found = profile_significance(edges, counts, **peak, spurious_signal=background.signal)
     crossings = upcrossings(lab, analysis, counts)
     assert analysis.look is not None
     p_global = global_p(found.z_local, crossings, analysis.look.trials)
@@ -197,18 +195,15 @@ def estimate_significance(lab: Laboratory, given: actions.AtMass) -> dict[str, A
         "signal": six(found.signal),
         "signal_error": six(found.signal_error),
         "spurious": six(background.signal),
+        "by_background": {
+            name: six(signal - background.by_background[analysis.background])
+            for name, signal in background.by_background.items()
+        },
     }
     analysis.findings[f"z:{mass:g}"] = True
     analysis.findings.setdefault("significances", []).append(result)
     lab.add_fact("significance_estimated", **result)
     return result
-
-
-def background_error(
-    lab: Laboratory, analysis: ChannelAnalysis, counts: Any, mass_gev: float
-) -> SpuriousSignal:
-    """Return the events at a mass that may be the background's; every significance allows for them."""
-    return spurious_signal(lab.edges(analysis), counts, **peak_at(analysis, mass_gev))
 
 
 def upcrossings(lab: Laboratory, analysis: ChannelAnalysis, counts: Any) -> float:
@@ -275,42 +270,9 @@ def fit_peak(lab: Laboratory, given: actions.FitResonance) -> dict[str, Any]:
     return result
 
 
-def request_systematics(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
-    """Show how far each other background function moves the signal."""
-    analysis, counts, mass = with_events_at(lab, given)
-    known = known_systematics(analysis, mass, within=1.0)
-    if known:
-        raise HardRule("redundant", f"The systematics at {known['mass_gev']:g} GeV are known.")
-    found = background_error(lab, analysis, counts, mass)
-    nominal = found.by_background[analysis.background]
-    by_background = {name: six(signal - nominal) for name, signal in found.by_background.items()}
-    result = {
-        "selection_id": lab.selection.name,
-        "channel": given.channel,
-        "mass_gev": six(mass),
-        "spurious": six(found.signal),
-        "relative_to_error": _three(found.relative_to_error),
-        "background_fits": found.fits,
-        "by_background": by_background,
-    }
-    analysis.findings.setdefault("systematics", []).append(result)
-    lab.add_fact("systematics_assessed", **result)
-    return result
-
-
-def _near(analysis: ChannelAnalysis, one_gev: float, other_gev: float, within: float = NEAR_SIGMA) -> bool:
+def _near(analysis: ChannelAnalysis, one_gev: float, other_gev: float) -> bool:
     """Return whether two masses belong to the same excess."""
-    return abs(one_gev - other_gev) <= within * resolution_at(analysis, other_gev)
-
-
-def known_systematics(
-    analysis: ChannelAnalysis, mass_gev: float, within: float = NEAR_SIGMA
-) -> dict[str, Any] | None:
-    """Return the newest systematics near a mass."""
-    known: list[dict[str, Any]] = analysis.findings.get("systematics", [])
-    return next(
-        (each for each in reversed(known) if _near(analysis, each["mass_gev"], mass_gev, within)), None
-    )
+    return abs(one_gev - other_gev) <= NEAR_SIGMA * resolution_at(analysis, other_gev)
 
 
 TOLERANCE_Z = 0.3
@@ -376,9 +338,6 @@ def measured_significance(lab: Laboratory, channel: str, mass_gev: float) -> dic
     ]
     if not near:
         return None
-    combination = lab.selection.combination
-    if combination and _near(analysis, combination["mass_gev"], raw):
-        near.append((combination["z_global"], combination["z_local"]))
     z_global, z_local = max(near)
     return {"z_local": z_local, "z_global": z_global}
 
@@ -404,12 +363,8 @@ def _note_broken_rules(lab: Laboratory, given: actions.SubmitClaim, measured: di
     if given.mass_error_gev < 0.8 * least:
         lab.note("uncertainty_understated", f"The fit's statistical error is {least:g} GeV.")
     raw = given.mass_gev * lab.scale_of(given.channel).scale
-    if known_systematics(analysis, raw) is None and known_systematics(analysis, given.mass_gev) is None:
-        lab.note("claim_without_systematics", "request_systematics was not asked for at this mass.")
     checks = [
-        check
-        for check in analysis.findings.get("checks", ())
-        if check["kind"] == "runs" and _near(analysis, check["mass_gev"], raw)
+        check for check in analysis.findings.get("checks", ()) if _near(analysis, check["mass_gev"], raw)
     ]
     if any(check["p_value"] < SUSPICIOUS_P for check in checks):
         lab.note("claim_on_trigger_feature", "The runs do not agree on it.")

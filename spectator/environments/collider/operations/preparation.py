@@ -38,12 +38,11 @@ def select_channel(lab: Laboratory, given: actions.SelectChannel) -> dict[str, A
     if not lab.selection.frozen and given.channel in lab.selection.channels:
         raise HardRule("redundant", f"{given.channel} is selected already.")
     selection = _open_selection(lab)
-    seen = _seen_runs(lab, given.channel)
     selection.channels[given.channel] = ChannelAnalysis(
         given.channel,
         lab.task.window_gev,
         (0, len(offer.edges_gev) - 1),
-        closed_runs=frozenset(seen),
+        closed_runs=frozenset(_seen_runs(lab, given.channel)),
     )
     result = {
         "selection_id": selection.name,
@@ -51,11 +50,6 @@ def select_channel(lab: Laboratory, given: actions.SelectChannel) -> dict[str, A
         "relative_resolution": offer.relative_resolution,
     }
     lab.add_fact("channel_selected", **result)
-    if seen:
-        lab.note(
-            "reselect_after_unblind",
-            f"{given.channel} was seen in {len(seen)} runs before: only newer ones count.",
-        )
     return result
 
 
@@ -308,7 +302,6 @@ def unblind(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
     look = charge(lab.looks, f"{lab.selection.name} run-{runs[-1]}", len(sharing))
     analysis.opened, analysis.look = runs, look
     analysis.findings = {}
-    lab.selection.combination = None
     edges, counts = lab.edges(analysis), lab.spectrum(analysis)
     result = {
         "selection_id": lab.selection.name,

@@ -35,16 +35,15 @@ function claimLines({ claim, verdict, task }) {
 }
 
 /** @param {any} channel */
-function channelLines({ spectrum, open, background, scan, significance, fit, angle, limit, check, systematics }) {
+function channelLines({ spectrum, open, background, scan, significance, fit, angle, limit, check }) {
   return [
     spectrum ? (open ? `Open: ${figure(spectrum.counts.reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0), 6)} events in ${figure(spectrum.luminosity_fb)} fb^-1` : `Blinded from ${figure(spectrum.blinded_gev[0], 5)} to ${figure(spectrum.blinded_gev[1], 5)} GeV`) : "",
     background ? `Background: ${String(background.function).replaceAll("_", " ")}, p = ${figure(background.p_value, 2)}` : "",
     scan ? `Largest excess: ${figure(scan.best_z, 2)} sigma local at ${figure(scan.best_mass_gev, 5)} GeV` : "",
-    significance ? `${figure(significance.mass_gev, 5)} GeV: ${figure(significance.z_local, 2)} sigma local, ${figure(significance.z_global, 2)} global` : "",
+    significance ? `${figure(significance.mass_gev, 5)} GeV: ${figure(significance.z_local, 2)} sigma local, ${figure(significance.z_global, 2)} global; the choice of background could fake ${figure(significance.spurious)} events` : "",
     fit?.converged ? `Peak: ${measured(fit.corrected_mass_gev, fit.corrected_error_gev)} GeV, ${measured(fit.signal, fit.signal_error)} events` : "",
     angle ? `Spin: ${String(angle.best).replaceAll("_", " ")} fits the angles best` : "",
     check ? `${check.first} against ${check.second}: p = ${figure(check.p_value, 2)}` : "",
-    systematics ? `The choice of background could fake ${figure(systematics.spurious)} events` : "",
     limit ? `Limit: ${figure(limit.rate_limit_fb)} fb, ${figure(limit.signal_limit)} events, at ${figure(limit.mass_gev, 5)} GeV, 95 % CL` : "",
   ].filter(Boolean);
 }

@@ -5,7 +5,7 @@
 const MARKS = {
   campaign_opened: "start", beam_configured: "beam", trigger_set: "trigger", luminosity_allocated: "plan", run_collected: "run", detector_calibrated: "scale", channel_selected: "channel",
   selection_optimised: "cut", spectrum_built: "mass", background_estimated: "background", selection_frozen: "freeze", unblinded: "unblind", mass_scanned: "scan", significance_estimated: "sigma",
-  resonance_fitted: "fit", angle_measured: "spin", cross_checked: "check", channels_combined: "combine", systematics_assessed: "syst.", theory_reviewed: "theory", limit_set: "limit",
+  resonance_fitted: "fit", angle_measured: "spin", cross_checked: "check", theory_reviewed: "theory", limit_set: "limit",
   claim_made: "claim", rule_broken: "rule", campaign_graded: "verdict",
 };
 const ORDER = /** @type {const} */ ([["selection_frozen", "frozen"], ["unblinded", "unblinded"], ["claim_made", "claimed"]]);

@@ -53,9 +53,8 @@ export function localFor(zGlobal, upcrossings, trials = 1) {
 
 /** The largest global significance so far; undefined before the first estimate. @param {any} world @returns {number | undefined} */
 export function bestGlobal(world) {
-  const found = Object.values(world.channels ?? {}).map((/** @type {any} */ one) => one.significance?.z_global);
-  const all = [...found, world.combination?.z_global].filter((value) => typeof value === "number");
-  return all.length ? Math.max(...all) : undefined;
+  const found = Object.values(world.channels ?? {}).map((/** @type {any} */ one) => one.significance?.z_global).filter((value) => typeof value === "number");
+  return found.length ? Math.max(...found) : undefined;
 }
 
 /** The figure of the campaign: the best significance, or the strongest limit of a claim of nothing. @param {any} world @returns {{value: string, unit: string, words: string, good: boolean}} */

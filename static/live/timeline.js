@@ -94,8 +94,7 @@ export class Timeline extends Turns {
    */
   push(event) {
     if (this.#epoch === "" && event.seq === 1) this.reset(event.epoch, 0, {});
-    // An episode whose database went back in time continues its record in a new epoch.
-    if (event.type === "episode.recovered" && event.seq === this.headSeq + 1) this.#epoch = event.epoch;
+    if (event.type === "episode.recovered" && event.seq === this.headSeq + 1) this.#epoch = event.epoch; // after a rollback of its database
     if (event.epoch !== this.#epoch) return "gap";
     if (event.seq <= this.headSeq) return "known";
     if (event.seq !== this.headSeq + 1) return "gap";

@@ -56,6 +56,7 @@ def died_after(folder: Path, seq: int) -> Path:
     with closing(sqlite3.connect(left / "journal.db")) as journal, journal:
         journal.execute("DELETE FROM events WHERE seq > ?", (seq,))
         journal.execute("DELETE FROM truths")
+        journal.execute("DELETE FROM incarnations")  # as if it were the file itself, not a copy
         journal.execute("UPDATE episodes SET ended_at = NULL, reason = NULL, end_seq = NULL")
     return left
 

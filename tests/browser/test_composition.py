@@ -46,10 +46,11 @@ def test_columns_are_even_and_their_words_stay_in_them(house: House, open_page: 
         assert page.evaluate(STRETCHES, EMPTY_PX) == [], f"at {width} px"
 
 
-SMALL = """() => { const scaleOf = ({ a, b }) => Math.hypot(a, b); return [...document.querySelectorAll("svg text")]
+SMALL = """() => [...document.querySelectorAll("svg text")]
   .filter((it) => it.checkVisibility({ visibilityProperty: true }) && it.textContent)
-  .map((it) => [parseFloat(getComputedStyle(it).fontSize) * scaleOf(it.getScreenCTM()), it.textContent])
-  .filter(([pixels]) => pixels < 10.95); }"""
+  .map((it) => [it.getScreenCTM(), parseFloat(getComputedStyle(it).fontSize), it.textContent])
+  .map(([{ a, b }, size, text]) => [size * Math.hypot(a, b), text])
+  .filter(([pixels]) => pixels < 10.95)"""
 
 
 def test_labels_of_a_search_are_readable(house: House, open_page: Opener) -> None:

@@ -18,6 +18,7 @@ import sys
 import tempfile
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from multiprocessing.util import Finalize
@@ -114,6 +115,49 @@ def encoded(message: Mapping[str, Any], most: int) -> bytes:
     if len(line) > most:
         raise ValueError(f"its JSON has {len(line) >> 10} kB, more than the limit of {most >> 10} kB")
     return line
+
+
+CONSTANTS: Final = frozenset((type(None), bool, int, float))
+
+MEMBERS: Final = 16
+"""Maximum members of a container that is copied."""
+
+MAX_ROWS: Final = 64
+"""Maximum environments of a batch whose values are copied."""
+
+
+def copied(value: Any, rows: int = 1, most: int = MAX_ITEMS) -> Any:
+    """Copy a small value as JSON values; describe large arrays.
+
+    Args:
+        value: The value.
+        rows: Number of environments in a batch.
+        most: Maximum numbers, and a quarter of the maximum characters.
+
+    Raises:
+        ValueError: Not a small value of a known type.
+
+    >>> import numpy
+    >>> copied((1, numpy.arange(3), {"at": numpy.float32(0.5)}))
+    (1, [0, 1, 2], {'at': 0.5})
+    >>> copied(numpy.zeros((2, 84, 84)), rows=2)
+    ['float64 array of shape 84 x 84', 'float64 array of shape 84 x 84']
+    """
+    kind = type(value)
+    if kind in CONSTANTS or (kind is str and len(value) <= 4 * most):
+        return value
+    if kind.__module__ == "numpy" and value.dtype.kind in "biuf":
+        if value.size <= most:
+            return value.tolist()
+        if value.size > rows * MAX_ITEMS:
+            return unusual(value) if rows == 1 else [unusual(value[0])] * rows
+    elif kind in (dict, list, tuple) and len(value) <= max(MEMBERS, rows) and most >= MEMBERS:
+        most //= MEMBERS
+        if kind is not dict:
+            return kind([copied(item, 1 if kind is list else rows, most) for item in value])
+        if all(type(name) is str for name in value):
+            return {name: copied(member, rows, most) for name, member in value.items()}
+    raise ValueError("not small")
 
 
 def finite(value: Any) -> float | None:
@@ -239,8 +283,14 @@ MAX_STEPS: Final = 4_000
 EXTRA_FOR_ENDS: Final = 4
 """Factor of the two limits for beginnings and ends of episodes."""
 
+MAX_UNREAD: Final = 500
+"""Maximum number of reports that wait for the sending thread; further ones are read by their own."""
+
 PAUSE_S: Final = 0.1
 """How long messages are collected before they are sent together, seconds."""
+
+HURRY: Final = 100
+"""Number of waiting reports that ends the pause."""
 
 READ: Final = 65_536
 CONNECT_S: Final = 10.0
@@ -268,16 +318,25 @@ class RecorderLine:
     def _begin(self, address: str) -> None:
         self.address = address
         self._reset()
-        os.register_at_fork(after_in_child=partial(_forget, weakref.ref(self)))
+        reference = weakref.ref(self)
+        os.register_at_fork(
+            before=partial(_hold, reference),
+            after_in_parent=partial(_release, reference),
+            after_in_child=partial(_forget, reference),
+        )
 
     def _reset(self) -> None:
         self._lock = threading.Lock()
+        self._reading = threading.RLock()
+        self._reader: int | None = None
+        self._unread: deque[tuple[Callable[..., object], list[Any]]] = deque()
         self._waiting: list[bytes] = []
         self._bytes = self._count = 0
         self._news = threading.Event()
         self._thread: threading.Thread | None = None
         self._socket: socket.socket | None = None
-        self._closing = threading.Event()
+        self._hurry = threading.Event()
+        self._closing = False
         self._received = b""
         self._answer: dict[str, Any] | None = None
         self._warned: set[str] = set()
@@ -301,6 +360,68 @@ class RecorderLine:
             self._warned.add(kind)
             attempted(logger.warning, "%s", message)
 
+    def later(self, report: Callable[..., object], *given: Any, rows: int = 1) -> None:
+        """Call ``report`` in the sending thread; at once if its values are large or may change.
+
+        Reports are called in order, one at a time; one that another calls is called at once.
+
+        Args:
+            report: What reads the values and sends messages. An error is logged.
+            given: Its arguments, copied by :func:`copied` if it is called later.
+            rows: Number of environments in a batch.
+        """
+        if self.gone:
+            return
+        if self._reader == threading.get_ident():
+            report(*given)
+            return
+        try:
+            most = MAX_ITEMS if rows == 1 else 4 * MAX_ITEMS if rows <= MAX_ROWS else 0
+            self._unread.append((report, [copied(value, rows, most) for value in given]))
+        except Exception:  # noqa: BLE001  # the values are of the user
+            self.read(report, given)
+            return
+        if len(self._unread) >= HURRY:
+            self._hurry.set()
+            if len(self._unread) >= MAX_UNREAD:
+                self.read()
+        if not self._news.is_set() and self._started():
+            self._news.set()
+
+    def read(self, report: Callable[..., object] | None = None, given: Sequence[Any] = ()) -> None:
+        """Call the waiting reports, and then another one."""
+        with self._reading:
+            if self._reader is not None:  # called by a report
+                return
+            self._reader = threading.get_ident()
+            try:
+                for _ in range(len(self._unread)):
+                    self._call(*self._unread.popleft())
+                if report is not None:
+                    self._call(report, given)
+            finally:
+                self._reader = None
+
+    def _call(self, report: Callable[..., object], given: Sequence[Any]) -> None:
+        try:
+            report(*given)
+        except Exception as error:  # noqa: BLE001  # the loop must go on
+            kind = type(error).__name__
+            self.warn("form", f"an episode is not recorded completely: {kind}: {words_of(error)}")
+
+    def _started(self) -> bool:
+        """Start the sending thread, once; return whether it runs."""
+        with self._lock:
+            if self._thread is None and not self.gone:
+                thread = threading.Thread(target=self._send_all, name="watched-loop", daemon=True)
+                if (error := attempted(thread.start)[1]) is not None:
+                    self.gone = True
+                    self.warn("gone", f"no thread can be started ({error}); the loop is not recorded")
+                    return False
+                self._thread = thread
+                Finalize(None, _finish_at_exit, args=(weakref.ref(self),), exitpriority=10)
+        return not self.gone
+
     def send(self, message: bytes, *, needed: bool = False) -> bool:
         """Queue a message for sending.
 
@@ -318,17 +439,9 @@ class RecorderLine:
             self._waiting.append(message)
             self._bytes += len(message)
             self._count += 1
-            if self._thread is None:
-                thread = threading.Thread(target=self._send_all, name="watched-loop", daemon=True)
-                if (error := attempted(thread.start)[1]) is not None:
-                    self.gone = True
-                    self.warn("gone", f"no thread can be started ({error}); the loop is not recorded")
-                    return False
-                self._thread = thread
-                Finalize(None, _finish_at_exit, args=(weakref.ref(self),), exitpriority=10)
-        if not self._news.is_set():
+        if not self._news.is_set() and self._started():
             self._news.set()
-        return True
+        return not self.gone
 
     def close(self, patience_s: float) -> dict[str, Any] | None:
         """Wait until all messages are recorded; return the recorder's answer."""
@@ -340,7 +453,8 @@ class RecorderLine:
 
     def finish(self, patience_s: float) -> None:
         """Send all queued messages, and none after them."""
-        self._closing.set()
+        self._closing = True
+        self._hurry.set()
         self._news.set()
         if self._thread is not None:
             self._thread.join(patience_s)
@@ -353,7 +467,8 @@ class RecorderLine:
                 self._socket.settimeout(SEND_S)
                 while self._send_some(self._socket):
                     self._receive_available(self._socket)
-                    self._closing.wait(PAUSE_S)
+                    self._hurry.wait(PAUSE_S)
+                    self._hurry.clear()
                 self._socket.shutdown(socket.SHUT_WR)
                 while data := self._socket.recv(READ):
                     self._receive(data)
@@ -361,12 +476,14 @@ class RecorderLine:
             self.warn("gone", f"the recorder stopped ({error}); the loop continues without being recorded")
         self.gone = True
         self._waiting.clear()
+        self._unread.clear()
 
     def _send_some(self, connected: socket.socket) -> bool:
         """Wait for queued messages and send them; return whether more may come."""
         self._news.wait()
         self._news.clear()
-        closing = self._closing.is_set()
+        closing = self._closing
+        self.read()
         with self._lock:
             taken, self._waiting = self._waiting, []
         connected.sendall(b"".join(taken))
@@ -390,6 +507,18 @@ class RecorderLine:
                 self.warn(message["kind"], message["warning"])
             else:
                 self._answer = message
+
+
+def _hold(reference: weakref.ref[RecorderLine]) -> None:
+    """Let no report wait or be read during a fork, which would lose it to the child."""
+    if (line := reference()) is not None:
+        line._reading.acquire()
+        line.read()
+
+
+def _release(reference: weakref.ref[RecorderLine]) -> None:
+    if (line := reference()) is not None:
+        line._reading.release()
 
 
 def _forget(reference: weakref.ref[RecorderLine]) -> None:

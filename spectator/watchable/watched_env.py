@@ -10,13 +10,14 @@ environment raises nothing of its own: what cannot be read ends the episode's re
 from __future__ import annotations
 
 import inspect
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spectator.watchable.env_forms import resets_of, size_of
-from spectator.watchable.recorder_client import attempted, finite, plain, words_of
+from spectator.watchable.recorder_client import attempted, finite, plain
 from spectator.watchable.step_reading import StepReading, cut_in, ends_of, first_observation, part_of, step_of
 
 if TYPE_CHECKING:
@@ -42,61 +43,75 @@ class EnvTap:
 
     def open(self, observation: Any, seed: object = None) -> None:
         """Begin an episode with its first observation once it is stepped: loops also reset after the last."""
-        self.leave("it was reset before its end")
+        self._leave("it was reset before its end")
         copy, error = attempted(plain, observation)
         self.waiting = (copy if error is None else observation, seed)
 
-    def begin(self) -> None:
+    def see(self, observation: Any) -> None:
+        """Begin the episode that waits, with another first observation."""
+        if self.waiting is not None:
+            self.waiting = (observation, self.waiting[1])
+            self._begin()
+
+    def take(
+        self, action: Any, at: float, observation: Any, reward: Any, ended: bool, cut: bool
+    ) -> None:
+        """Report a step, taken ``at`` a time of ``time.monotonic``."""
+        self._begin()
+        if self.episode is None:
+            return
+        if type(reward) is not float and isinstance(reward, Mapping | list | tuple):
+            reward, error = attempted(self._sum, reward)
+            if error is not None:
+                self.give_up(error)
+                return
+        self.episode.record(at, reward, observation, action)
+        if ended or cut:
+            parts = [f"{agent} {total:g}" for agent, total in self.earned.items()]
+            self.episode.end(truncated=cut and not ended, result=", ".join(parts) or None)
+            self.episode = None
+
+    def _sum(self, rewards: Any) -> Any:
+        """Return the sum of the agents' rewards."""
+        if isinstance(rewards, Mapping):
+            for agent, part in rewards.items():
+                self.earned[str(agent)] = self.earned.get(str(agent), 0.0) + (finite(part) or 0.0)
+            rewards = [*rewards.values()]
+        return sum(rewards) if rewards else None
+
+    def attempt(self, read: Callable[..., None], *given: Any) -> None:
+        """Read; if that fails, end the episode instead of raising into the loop."""
+        error = attempted(read, *given)[1]
+        if error is not None:
+            self.run.later(self.give_up, error)
+
+    def give_up(self, error: Exception) -> None:
+        """End the episode because of something that cannot be read, and raise ``error`` to be logged."""
+        self._begin()
+        self._leave("what the environment returned cannot be read")
+        raise error
+
+    def fail(self, error: BaseException) -> None:
+        """End the episode as failed."""
+        self._begin()
+        if self.episode is not None:
+            self.episode.fail(error)
+        self.episode = self.waiting = None
+
+    def _begin(self) -> None:
         """Begin the episode that waits for its first step."""
         if self.waiting is not None:
             (observation, seed), self.waiting, self.earned = self.waiting, None, {}
             self.episode = self.run.episode(seed=seed, observation=observation)
 
-    def take(self, action: Any, step: StepReading) -> None:
-        """Report a step."""
-        self.begin()
-        if self.episode is None:
-            return
-        reward = step.reward
-        if not isinstance(reward, float) and isinstance(reward, Mapping):
-            for agent, part in reward.items():
-                self.earned[str(agent)] = self.earned.get(str(agent), 0.0) + (finite(part) or 0.0)
-        if not isinstance(reward, float) and isinstance(reward, Mapping | list | tuple):
-            parts = [*(reward.values() if isinstance(reward, Mapping) else reward)]
-            reward = sum(parts) if parts else None
-        self.episode.step(action=action, observation=step.observation, reward=reward)
-        if step.ended or step.cut:
-            parts = [f"{agent} {total:g}" for agent, total in self.earned.items()]
-            self.episode.end(truncated=step.cut and not step.ended, result=", ".join(parts) or None)
-            self.episode = None
-
-    def attempt(self, report: Callable[..., None], *given: Any) -> None:
-        """Report; if that fails, end the episode instead of raising into the loop."""
-        _, error = attempted(report, *given)
-        if error is not None:
-            kind = type(error).__name__
-            self.run.warn("form", f"an episode is not recorded completely: {kind}: {words_of(error)}")
-            self.begin()
-            self.leave("what the environment returned cannot be read")
-
-    def fail(self, error: BaseException) -> None:
-        """End the episode as failed."""
-        self.begin()
-        if self.episode is not None:
-            self.episode.fail(error)
-        self.episode = self.waiting = None
-
-    def leave(self, why: str) -> None:
-        """End the current episode as cut short."""
+    def _leave(self, why: str) -> None:
         if self.episode is not None:
             self.episode.end(truncated=why)
         self.episode = self.waiting = None
 
     def close(self) -> None:
-        """End the current episode, and close the run if it is owned."""
-        self.leave("the environment was closed before its end")
-        if self.owned:
-            self.run.close()
+        """End the current episode as cut short."""
+        self._leave("the environment was closed before its end")
 
 
 class WatchedEnv:
@@ -110,7 +125,7 @@ class WatchedEnv:
 
     def __init__(self, env: Any, run: WatchedLoop, owned: bool) -> None:
         self._ended: bool
-        vars(self).update(env=env, _tap=EnvTap(run, owned), _resets=resets_of(env), _ended=False)
+        vars(self).update(env=env, _tap=EnvTap(run, owned), _later=run.later, _resets=resets_of(env), _ended=False)
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -180,7 +195,7 @@ class WatchedEnv:
     def _resetting(self, named: Mapping[str, Any]) -> Callable[[Any], None]:
         """Return what reports the reset that follows, given its arguments."""
         seed = named.get("seed")
-        return lambda returned: self._tap.open(first_observation(returned), seed)
+        return lambda returned: self._later(self._tap.open, first_observation(returned), seed)
 
     def _stepping(self, action: Any) -> Callable[[Any], None]:
         """Return what reports the step that follows."""
@@ -189,20 +204,22 @@ class WatchedEnv:
     def _take(self, action: Any, answer: Any) -> None:
         step = step_of(answer, self.env)
         if step is None or (self._ended and self._resets == "NEXT_STEP"):
-            self._tap.open(first_observation(answer) if step is None else step.observation)
+            self._later(self._tap.open, first_observation(answer) if step is None else step.observation)
             self._ended = False
             return
-        self._tap.take(action, step)
+        self._later(self._tap.take, action, time.monotonic(), *step)
         self._ended = step.ended or step.cut
         if self._ended and self._resets == "SAME_STEP":
-            self._tap.open(step.observation)
+            self._later(self._tap.open, step.observation)
 
     def _end(self, answer: Any = None) -> None:
         """Report that the environment was closed, and what ``close`` returned."""
-        self._tap.close()
+        self._later(self._tap.close)
+        if self._tap.owned:
+            self._tap.run.close()
 
     def _fail(self, error: BaseException) -> None:
-        self._tap.attempt(self._tap.fail, error)
+        self._later(self._tap.fail, error)
 
     def _tried(self, work: Callable[..., Any], given: Sequence[Any], named: Mapping[str, Any]) -> Any:
         try:
@@ -282,23 +299,22 @@ class WatchedTurns(WatchedEnv):
 
     def _see(self, answer: Any, place: int | None) -> None:
         observation = answer if place is None else answer[place]
-        if self._tap.waiting is not None:
-            self._tap.waiting = (observation, self._tap.waiting[1])
-            self._tap.begin()
+        if self._held is None:
+            self._later(self._tap.see, observation)
         self._report(observation)
 
     def _report(self, observation: Any = None) -> None:
         """Report the step that waits for its observation."""
         if self._held is not None:
             (action, step), self._held = self._held, None
-            self._tap.take(action, step._replace(observation=observation))
+            self._later(self._tap.take, action, time.monotonic(), *step._replace(observation=observation))
 
     def _resetting(self, named: Mapping[str, Any]) -> Callable[[Any], None]:
         seed = named.get("seed")
 
         def report(_: Any) -> None:
             self._report()
-            self._tap.open(None, seed)
+            self._later(self._tap.open, None, seed)
 
         return report
 
@@ -376,13 +392,14 @@ class WatchedBatch(WatchedEnv):
         return self._watched(self._tried(work, given, named), partial(self._take, self._sent), steps=True)
 
     def _reset_later(self, work: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        self._over = [True] * len(self._over)
+        self._later(self._over.__init__, [True] * len(self._over))
         return work(*given, **named)
 
     def _resetting(self, named: Mapping[str, Any]) -> Callable[[Any], None]:
         seed, options = named.get("seed"), named.get("options")
         mask = options.get("reset_mask") if isinstance(options, Mapping) else None
-        return lambda returned: self._open(first_observation(returned), seed, mask)
+        rows = len(self._taps)
+        return lambda returned: self._later(self._open, first_observation(returned), seed, mask, rows=rows)
 
     def _open(self, observations: Any, seed: Any, mask: Any) -> None:
         for index, tap in enumerate(self._taps):
@@ -392,47 +409,67 @@ class WatchedBatch(WatchedEnv):
                 tap.open(part_of(observations, index), own)
 
     def _take(self, action: Any, answer: Any) -> None:
+        kinds = finals = None
         if hasattr(answer, "step_type"):
-            observations, rewards, infos, kinds = answer.observation, answer.reward, {}, answer.step_type
-            ended, cuts, resets = kinds == 2, (kinds == 2) & (answer.discount > 0), "NEXT_STEP"
+            observations, rewards, kinds, resets = (
+                answer.observation, answer.reward, answer.step_type, "NEXT_STEP"
+            )  # fmt: skip
+            ended, cuts = kinds == 2, (kinds == 2) & (answer.discount > 0)
         elif len(answer) == 4:
             observations, rewards, ended, infos = answer
-            kinds, cuts, resets = None, None, self._resets or "SAME_STEP"
+            resets = self._resets or "SAME_STEP"
+            if isinstance(infos, Mapping):
+                cuts, finals = cut_in(infos), finals_in(infos)
+            else:
+                cuts = [bool(cut_in(info)) for info in infos]
+                finals = [info.get("terminal_observation") for info in infos]
+            ended = [bool(over) and not part_of(cuts, index) for index, over in enumerate(ended)]
         else:
             observations, rewards, ended, cuts, infos = answer
-            kinds, resets = None, self._resets
+            resets, finals = self._resets, finals_in(infos)
             if resets is None:
                 raise ValueError(
                     "the batch does not say when it resets its environments; set metadata['autoreset_mode']"
                 )
+        finals = finals if resets == "SAME_STEP" else None
+        self._later(
+            self._split, action, time.monotonic(), observations, rewards, ended, cuts, kinds, resets, finals,
+            rows=len(self._taps),
+        )  # fmt: skip
+
+    def _split(
+        self, action: Any, at: float, observations: Any, rewards: Any, ended: Any, cuts: Any, kinds: Any,
+        resets: str, finals: Any,
+    ) -> None:  # fmt: skip
+        """Report a step of each environment."""
         for index, tap in enumerate(self._taps):
             seen = part_of(observations, index)
             if (self._over[index] and resets == "NEXT_STEP") or (kinds is not None and kinds[index] == 0):
                 self._over[index] = False
                 tap.open(seen)
                 continue
-            info = infos if isinstance(infos, Mapping) else infos[index]
-            cut = bool(cuts[index] if cuts is not None else part_of(cut_in(info), index))
-            over = self._over[index] = bool(ended[index]) or cut
-            last = seen
-            if over and resets == "SAME_STEP":
-                finals = info.get("final_obs", info.get("final_observation"))
-                last = info.get("terminal_observation", seen) if finals is None else finals[index]
+            end, cut = bool(ended[index]), bool(part_of(cuts, index))
+            over = self._over[index] = end or cut
+            final = finals[index] if over and finals is not None else None
             tap.take(
-                part_of(action, index),
-                StepReading(last, rewards[index], bool(ended[index]) and (cuts is not None or not cut), cut),
+                part_of(action, index), at, seen if final is None else final, rewards[index], end, cut
             )
             if over and resets == "SAME_STEP":
                 tap.open(seen)
 
     def _end(self, answer: Any = None) -> None:
         for tap in self._taps:
-            tap.close()
+            self._later(tap.close)
         super()._end(answer)
 
     def _fail(self, error: BaseException) -> None:
         for tap in self._taps:
-            tap.attempt(tap.fail, error)
+            self._later(tap.fail, error)
+
+
+def finals_in(infos: Mapping[str, Any]) -> Any:
+    """Return the last observations of the environments of a batch that were reset in a step."""
+    return infos.get("final_obs", infos.get("final_observation"))
 
 
 def wrapped(env: Any, run: WatchedLoop, owned: bool) -> Any:

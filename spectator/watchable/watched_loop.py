@@ -23,6 +23,12 @@ MAX_MESSAGE: Final = 4 * 1024 * 1024
 """Maximum size of one step as JSON, bytes."""
 
 
+GIVEN: Final = (
+    "observation", "action", "reply", "messages", "tokens", "logprobs", "prompt_tokens", "model", "usage",
+)  # fmt: skip
+"""Arguments of a step besides its reward."""
+
+
 class WatchedEpisode:
     """An episode that is recorded while it is played; its methods never raise.
 
@@ -32,10 +38,13 @@ class WatchedEpisode:
     Args:
         line: Connection to the recorder.
         number: Number of the episode in this process.
-        begin: Message of its beginning.
+        begin: Message of its beginning, without the observation.
+        observation: The first observation, if known.
     """
 
-    def __init__(self, line: RecorderLine, number: int, begin: Mapping[str, Any]) -> None:
+    def __init__(
+        self, line: RecorderLine, number: int, begin: Mapping[str, Any], observation: object
+    ) -> None:
         self._line = line
         self._number = number
         self._process = os.getpid()
@@ -44,11 +53,17 @@ class WatchedEpisode:
         self._at = time.monotonic()
         self.over = False
         """Whether further calls are not recorded."""
-        self._brief = line.busy
+        self._brief = self._unknown = False
+        line.later(self._begin, begin, observation)
+
+    def _begin(self, begin: Mapping[str, Any], observation: object) -> None:
+        if observation is not None:
+            begin = {**begin, "observation": observation}
+        self._brief = self._line.busy
         if not self._send("begin", begin, needed=True):
-            self.over = True
-            if not line.gone:
-                line.warn("full", "an episode is not recorded: the loop is faster than its recorder")
+            self.over = self._unknown = True
+            if not self._line.gone:
+                self._line.warn("full", "an episode is not recorded: the loop is faster than its recorder")
 
     def step(
         self,
@@ -79,18 +94,28 @@ class WatchedEpisode:
             model: Name of the model.
             usage: ``prompt_tokens`` and ``completion_tokens``, if counted.
         """
-        if not self._open("a step"):
+        if self._open("a step"):
+            self._line.later(
+                self.record, time.monotonic(), reward, observation, action, reply, messages, tokens, logprobs,
+                prompt_tokens, model, usage,
+            )  # fmt: skip
+
+    def record(self, at: float, reward: object, *given: object) -> None:
+        """Record a step in a report, see :meth:`~.recorder_client.RecorderLine.later`.
+
+        Args:
+            at: When it was taken, by ``time.monotonic``.
+            reward: The reward.
+            given: Values of :data:`GIVEN`, and no more of them than are known.
+        """
+        if self._unknown:
             return
-        now = time.monotonic()
-        step: dict[str, Any] = {"took_s": round(now - self._at, 6)}
-        self._at = now
+        step: dict[str, Any] = {"took_s": round(at - self._at, 6)}
+        self._at = at
         self._steps += 1
-        given = {
-            "observation": observation, "action": action, "reply": reply, "messages": messages,
-            "tokens": tokens, "logprobs": logprobs, "prompt_tokens": prompt_tokens, "model": model,
-            "usage": usage,
-        }  # fmt: skip
-        step |= {name: value for name, value in given.items() if value is not None}
+        for name, value in zip(GIVEN, given, strict=False):
+            if value is not None:
+                step[name] = value
         if reward is not None:
             self._add_reward(reward, step)
         if self._brief or not self._send("step", step):
@@ -148,9 +173,14 @@ class WatchedEpisode:
         return not self.over
 
     def _end(self, reason: str, detail: str | None, result: str | None = None) -> None:
+        self.over = True
+        self._line.later(self._finish, reason, detail, result)
+
+    def _finish(self, reason: str, detail: str | None, result: str | None) -> None:
+        if self._unknown:
+            return
         end = {"reason": reason, "detail": detail, "result": result, "total": self._total}
         self._send("end", {**end, "steps": self._steps, "left_out": self._left_out}, needed=True)
-        self.over = True
 
     def _add_reward(self, reward: object, step: dict[str, Any]) -> None:
         known = finite(reward)
@@ -265,18 +295,22 @@ class WatchedLoop:
         }
         if attempted(len, tools)[0]:
             begin["tools"] = tools
-        if observation is not None:
-            begin["observation"] = observation
-        return WatchedEpisode(self._line, next(self._numbers), begin)
+        return WatchedEpisode(self._line, next(self._numbers), begin, observation)
 
     def warn(self, kind: str, message: str) -> None:
         """Log a warning, once per kind and process."""
         self._line.warn(kind, message)
 
+    @property
+    def later(self) -> Callable[..., None]:
+        """What calls a report in another thread: :meth:`~.recorder_client.RecorderLine.later`."""
+        return self._line.later
+
     def close(self) -> None:
         """Wait until everything is recorded; end all open episodes. Safe to call twice."""
         if self._closed:
             return
+        self._line.read()
         self._closed = True
         answer = self._line.close(CLOSE_S)
         if self._recorder is None:

@@ -241,7 +241,7 @@ async def _after(end: str, folder: Path, **options: Any) -> subprocess.Completed
 
 
 async def test_what_a_killed_loop_told_stays_and_ends_without_a_verdict(tmp_path: Path) -> None:
-    wait = "import sqlite3\nwhile run._line._bytes: pass\nos.kill(os.getpid(), signal.SIGKILL)"
+    wait = "run._line.read()\nwhile run._line._bytes: pass\nos.kill(os.getpid(), signal.SIGKILL)"
     done = await _after(wait, tmp_path / "mine")  # its recorder keeps the output open until it is through
     assert done.returncode == -9
     whole, half = await episodes_in(tmp_path / "mine")

@@ -93,7 +93,7 @@ def resets_of(env: Any) -> str | None:
     for _ in range(DEEPEST):
         if within is None or type(within).__name__ in WRAPPERS:
             return WRAPPERS.get(type(within).__name__)
-        within = next(
-            (vars(within)[one] for one in ("env", "_env") if one in getattr(within, "__dict__", ())), None
-        )
+        # Not by vars(): a __dict__ that was asked for makes each attribute of the environment slower.
+        inner = [attempted(object.__getattribute__, within, name)[0] for name in ("env", "_env")]
+        within = inner[1] if inner[0] is None else inner[0]
     return None

@@ -127,7 +127,7 @@ MAX_ROWS: Final = 64
 
 
 def copied(value: Any, rows: int = 1, most: int = MAX_ITEMS) -> Any:
-    """Copy a small value as JSON values; describe large arrays.
+    """Copy a small value that may change; describe large arrays.
 
     Args:
         value: The value.
@@ -138,17 +138,17 @@ def copied(value: Any, rows: int = 1, most: int = MAX_ITEMS) -> Any:
         ValueError: Not a small value of a known type.
 
     >>> import numpy
-    >>> copied((1, numpy.arange(3), {"at": numpy.float32(0.5)}))
-    (1, [0, 1, 2], {'at': 0.5})
+    >>> copied((1, numpy.arange(3), {"at": "exit"}))
+    (1, array([0, 1, 2]), {'at': 'exit'})
     >>> copied(numpy.zeros((2, 84, 84)), rows=2)
     ['float64 array of shape 84 x 84', 'float64 array of shape 84 x 84']
     """
     kind = type(value)
     if kind in CONSTANTS or (kind is str and len(value) <= 4 * most):
         return value
-    if kind.__module__ == "numpy" and value.dtype.kind in "biuf":
+    if kind.__module__ == "numpy" and not value.dtype.hasobject:
         if value.size <= most:
-            return value.tolist()
+            return value.copy()
         if value.size > rows * MAX_ITEMS:
             return unusual(value) if rows == 1 else [unusual(value[0])] * rows
     elif kind in (dict, list, tuple) and len(value) <= max(MEMBERS, rows) and most >= MEMBERS:
@@ -333,6 +333,7 @@ class RecorderLine:
         self._waiting: list[bytes] = []
         self._bytes = self._count = 0
         self._news = threading.Event()
+        self._asleep = True
         self._thread: threading.Thread | None = None
         self._socket: socket.socket | None = None
         self._hurry = threading.Event()
@@ -372,21 +373,22 @@ class RecorderLine:
         """
         if self.gone:
             return
-        if self._reader == threading.get_ident():
+        if self._reader is not None and self._reader == threading.get_ident():
             report(*given)
             return
+        most = MAX_ITEMS if rows == 1 else 4 * MAX_ITEMS if rows <= MAX_ROWS else 0
         try:
-            most = MAX_ITEMS if rows == 1 else 4 * MAX_ITEMS if rows <= MAX_ROWS else 0
-            self._unread.append((report, [copied(value, rows, most) for value in given]))
+            copies = [one if type(one) in CONSTANTS else copied(one, rows, most) for one in given]
         except Exception:  # noqa: BLE001  # the values are of the user
             self.read(report, given)
             return
+        self._unread.append((report, copies))
+        if self._asleep:
+            self._wake()
         if len(self._unread) >= HURRY:
             self._hurry.set()
             if len(self._unread) >= MAX_UNREAD:
                 self.read()
-        if not self._news.is_set() and self._started():
-            self._news.set()
 
     def read(self, report: Callable[..., object] | None = None, given: Sequence[Any] = ()) -> None:
         """Call the waiting reports, and then another one."""
@@ -409,18 +411,18 @@ class RecorderLine:
             kind = type(error).__name__
             self.warn("form", f"an episode is not recorded completely: {kind}: {words_of(error)}")
 
-    def _started(self) -> bool:
-        """Start the sending thread, once; return whether it runs."""
+    def _wake(self) -> None:
+        """Let the sending thread look for reports and messages; start it first."""
         with self._lock:
             if self._thread is None and not self.gone:
                 thread = threading.Thread(target=self._send_all, name="watched-loop", daemon=True)
                 if (error := attempted(thread.start)[1]) is not None:
                     self.gone = True
                     self.warn("gone", f"no thread can be started ({error}); the loop is not recorded")
-                    return False
+                    return
                 self._thread = thread
                 Finalize(None, _finish_at_exit, args=(weakref.ref(self),), exitpriority=10)
-        return not self.gone
+        self._news.set()
 
     def send(self, message: bytes, *, needed: bool = False) -> bool:
         """Queue a message for sending.
@@ -439,8 +441,8 @@ class RecorderLine:
             self._waiting.append(message)
             self._bytes += len(message)
             self._count += 1
-        if not self._news.is_set() and self._started():
-            self._news.set()
+        if self._asleep:
+            self._wake()
         return not self.gone
 
     def close(self, patience_s: float) -> dict[str, Any] | None:
@@ -480,8 +482,11 @@ class RecorderLine:
 
     def _send_some(self, connected: socket.socket) -> bool:
         """Wait for queued messages and send them; return whether more may come."""
-        self._news.wait()
+        self._asleep = True
+        if not (self._unread or self._waiting):
+            self._news.wait()
         self._news.clear()
+        self._asleep = False
         closing = self._closing
         self.read()
         with self._lock:

@@ -53,9 +53,7 @@ class EnvTap:
             self.waiting = (observation, self.waiting[1])
             self._begin()
 
-    def take(
-        self, action: Any, at: float, observation: Any, reward: Any, ended: bool, cut: bool
-    ) -> None:
+    def take(self, action: Any, at: float, observation: Any, reward: Any, ended: bool, cut: bool) -> None:
         """Report a step, taken ``at`` a time of ``time.monotonic``."""
         self._begin()
         if self.episode is None:
@@ -125,7 +123,9 @@ class WatchedEnv:
 
     def __init__(self, env: Any, run: WatchedLoop, owned: bool) -> None:
         self._ended: bool
-        vars(self).update(env=env, _tap=EnvTap(run, owned), _later=run.later, _resets=resets_of(env), _ended=False)
+        vars(self).update(
+            env=env, _tap=EnvTap(run, owned), _later=run.later, _resets=resets_of(env), _ended=False
+        )
 
     @property  # type: ignore[misc]
     def __class__(self) -> Any:
@@ -179,8 +179,19 @@ class WatchedEnv:
 
     def step(self, *given: Any, **named: Any) -> Any:
         """Step the environment and record the step."""
-        report = self._stepping(given[0] if given else next(iter(named.values()), None))
-        return self._watched(self._tried(self.env.step, given, named), report, steps=True)
+        action = given[0] if given else next(iter(named.values()), None)
+        try:
+            answer = self.env.step(*given, **named)
+        except BaseException as error:
+            self._fail(error)
+            raise
+        if type(answer) is not tuple:
+            return self._watched(answer, partial(self._take, action), steps=True)
+        try:
+            self._take(action, answer)
+        except Exception as error:  # noqa: BLE001  # the loop must go on
+            self._later(self._tap.give_up, error)
+        return answer
 
     def close(self, *given: Any, **named: Any) -> Any:
         """Close the environment if it can be closed, and its run if it owns one."""
@@ -197,11 +208,8 @@ class WatchedEnv:
         seed = named.get("seed")
         return lambda returned: self._later(self._tap.open, first_observation(returned), seed)
 
-    def _stepping(self, action: Any) -> Callable[[Any], None]:
-        """Return what reports the step that follows."""
-        return partial(self._take, action)
-
     def _take(self, action: Any, answer: Any) -> None:
+        """Report what a step returned."""
         step = step_of(answer, self.env)
         if step is None or (self._ended and self._resets == "NEXT_STEP"):
             self._later(self._tap.open, first_observation(answer) if step is None else step.observation)
@@ -284,7 +292,7 @@ class WatchedTurns(WatchedEnv):
 
     def __init__(self, env: Any, run: WatchedLoop, owned: bool) -> None:
         super().__init__(env, run, owned)
-        vars(self)["_held"] = None
+        vars(self).update(_held=None, _agent=None)
 
     _held: tuple[Any, StepReading] | None
 
@@ -318,10 +326,11 @@ class WatchedTurns(WatchedEnv):
 
         return report
 
-    def _stepping(self, action: Any) -> Callable[[Any], None]:
+    def step(self, *given: Any, **named: Any) -> Any:
+        """Report the step before, step the environment, and keep the step until it is reported."""
         self._tap.attempt(self._report)
-        agent, _ = attempted(self._mover)
-        return partial(self._turn, action if agent is None else {"agent": agent, "action": action}, agent)
+        self._agent = attempted(self._mover)[0]
+        return super().step(*given, **named)
 
     def _mover(self) -> Any:
         """Return the agent whose turn it is; ``...`` if it is out."""
@@ -330,9 +339,12 @@ class WatchedTurns(WatchedEnv):
         agent = self.env.agent_selection
         return ... if self.env.terminations[agent] or self.env.truncations[agent] else agent
 
-    def _turn(self, action: Any, agent: Any, answer: Any) -> None:
+    def _take(self, action: Any, answer: Any) -> None:
+        agent = self._agent
         if agent is ...:
             return
+        if agent is not None:
+            action = {"agent": agent, "action": action}
         if isinstance(answer, tuple) and len(answer) == 2:
             rewards = getattr(getattr(self.env, "state", None), "rewards", None) if answer[0] else None
             step = StepReading(None, rewards, bool(answer[0]), False)
@@ -451,9 +463,7 @@ class WatchedBatch(WatchedEnv):
             end, cut = bool(ended[index]), bool(part_of(cuts, index))
             over = self._over[index] = end or cut
             final = finals[index] if over and finals is not None else None
-            tap.take(
-                part_of(action, index), at, seen if final is None else final, rewards[index], end, cut
-            )
+            tap.take(part_of(action, index), at, seen if final is None else final, rewards[index], end, cut)
             if over and resets == "SAME_STEP":
                 tap.open(seen)
 

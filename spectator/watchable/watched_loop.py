@@ -113,9 +113,7 @@ class WatchedEpisode:
         step: dict[str, Any] = {"took_s": round(at - self._at, 6)}
         self._at = at
         self._steps += 1
-        for name, value in zip(GIVEN, given, strict=False):
-            if value is not None:
-                step[name] = value
+        step |= {name: value for name, value in zip(GIVEN, given, strict=False) if value is not None}
         if reward is not None:
             self._add_reward(reward, step)
         if self._brief or not self._send("step", step):

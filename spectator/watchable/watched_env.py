@@ -187,10 +187,7 @@ class WatchedEnv:
             raise
         if type(answer) is not tuple:
             return self._watched(answer, partial(self._take, action), steps=True)
-        try:
-            self._take(action, answer)
-        except Exception as error:  # noqa: BLE001  # the loop must go on
-            self._later(self._tap.give_up, error)
+        self._tap.attempt(self._take, action, answer)
         return answer
 
     def close(self, *given: Any, **named: Any) -> Any:
@@ -404,8 +401,11 @@ class WatchedBatch(WatchedEnv):
         return self._watched(self._tried(work, given, named), partial(self._take, self._sent), steps=True)
 
     def _reset_later(self, work: Callable[..., Any], *given: Any, **named: Any) -> Any:
-        self._later(self._over.__init__, [True] * len(self._over))
+        self._later(self._end_all)
         return work(*given, **named)
+
+    def _end_all(self) -> None:
+        self._over = [True] * len(self._over)
 
     def _resetting(self, named: Mapping[str, Any]) -> Callable[[Any], None]:
         seed, options = named.get("seed"), named.get("options")

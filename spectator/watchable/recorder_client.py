@@ -148,7 +148,7 @@ def copied(value: Any, rows: int = 1, most: int = MAX_ITEMS) -> Any:
         return value
     if kind.__module__ == "numpy" and not value.dtype.hasobject:
         if value.size <= most:
-            return value.copy()
+            return value.copy() if rows == 1 else value.tolist()
         if value.size > rows * MAX_ITEMS:
             return unusual(value) if rows == 1 else [unusual(value[0])] * rows
     elif kind in (dict, list, tuple) and len(value) <= max(MEMBERS, rows) and most >= MEMBERS:

@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 from spectator.watchable import WatchedLoop, watch, watchable
+from spectator.watchable.watched_loop import WatchedEpisode
 from tests.watchable.recorded import episodes_in, events_of
 
 pytestmark = pytest.mark.anyio
@@ -241,6 +243,71 @@ async def test_each_environment_of_a_batch_has_its_own_episodes(tmp_path: Path) 
     assert [one.data["text"] for one in events if one.type == "imported.said"] == ["0", "1", "2", "3"]
     with pytest.raises(TypeError, match="cannot watch a batch of 5000 environments; watch at most 1024"):
         watch(SimpleNamespace(num_envs=5_000, reset=print, step=print), tmp_path / "many")
+
+
+class Reusing:
+    """Returns the same array, mapping and list in each step; its ``__dict__`` must not be asked for."""
+
+    def __init__(self) -> None:
+        self.at = np.zeros(2)
+
+    @property
+    def __dict__(self) -> Any:  # type: ignore[override]
+        raise AssertionError("CPython makes each attribute slower once it is asked for")
+
+    def reset(self) -> Any:
+        self.at[:] = 0
+        return {"at": self.at}
+
+    def step(self, action: list[int]) -> Any:
+        self.at += 1
+        action[0] += 1
+        return {"at": self.at}, 1.0, False, False, {}
+
+
+class ReusingBatch(Batch):
+    """A batch of which each environment returns its place in the same array."""
+
+    def reset(self) -> Any:
+        super().reset()
+        return self.at
+
+    def step(self, actions: Any) -> Any:
+        answer = super().step(actions)
+        actions[0] += 1
+        return self.at, *answer[1:]
+
+
+@pytest.mark.parametrize(
+    ("env", "action", "shown"),
+    [
+        (Reusing(), [0], ['{"at":[0.0,0.0]}', '{"at":[1.0,1.0]}', '{"at":[2.0,2.0]}']),
+        (ReusingBatch(), np.zeros(2, int), ["0", "1", "2"]),
+    ],
+)
+async def test_another_thread_reads_steps_as_they_were(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, env: Any, action: Any, shown: list[str]
+) -> None:
+    record, threads = WatchedEpisode.record, set()
+
+    def noted(*given: Any) -> None:
+        threads.add(threading.get_ident())
+        record(*given)
+
+    monkeypatch.setattr(WatchedEpisode, "record", noted)
+    with watch(tmp_path / "mine") as run:
+        watched = watch(env, run)
+        watched.reset()
+        for _ in range(2):
+            watched.step(action)
+        while run._line._unread:
+            pass
+    assert threads and threading.get_ident() not in threads
+    first = (await episodes_in(tmp_path / "mine"))[0]
+    events = await events_of(tmp_path / "mine", first.episode_id)
+    assert [event.data["text"] for event in events if event.type == "imported.said"] == shown
+    decided = [event.data["action"]["action"] for event in events if "action" in event.data]
+    assert decided == ([[1], [2]] if isinstance(action, list) else [1, 2])
 
 
 async def test_what_close_returns_is_passed_on(tmp_path: Path) -> None:

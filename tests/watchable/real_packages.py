@@ -416,6 +416,7 @@ def played(folder: str, names: list[str]) -> Iterator[dict[str, Any]]:
             }
             try:
                 result["counted"] = play(run)
+                run._line.read()  # before the next form has another name
             except TypeError as error:
                 if "cannot be watched" not in str(error) and "cannot watch" not in str(error):
                     raise

@@ -363,6 +363,7 @@ def test_errors_are_caught_broadly_only_where_the_plan_says() -> None:
         "spectator/episodes/driver.py": "becomes the episode's end",
         "spectator/steppers/local.py": "carries the error to its caller untouched",
         "spectator/narration/narrator.py": "costs a line its sound and nothing else",
+        "spectator/watchable/loop_values.py": "costs the loop that is watched nothing",
         "spectator/watchable/recorder_client.py": "costs the loop that is watched nothing",
     }
     found = {str(path.relative_to(ROOT)) for path in sources() if broad_handlers(path)}

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, Final
 
-from spectator.watchable.recorder_client import attempted
+from spectator.watchable.loop_values import attempted
 
 DEEPEST: Final = 32
 """Maximum number of wrappers in which one that resets an environment is found."""

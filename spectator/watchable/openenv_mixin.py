@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from spectator.watchable.recorder_client import attempted, encoded, finite, words_of
+from spectator.watchable.loop_values import attempted, encoded, finite, words_of
 
 logger = logging.getLogger(__name__)
 

@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from spectator.watchable.env_forms import resets_of, size_of
-from spectator.watchable.recorder_client import attempted, finite, plain
+from spectator.watchable.loop_values import attempted, finite, plain
 from spectator.watchable.step_reading import StepReading, cut_in, ends_of, first_observation, part_of, step_of
 
 if TYPE_CHECKING:
@@ -423,9 +423,8 @@ class WatchedBatch(WatchedEnv):
     def _take(self, action: Any, answer: Any) -> None:
         kinds = finals = None
         if hasattr(answer, "step_type"):
-            observations, rewards, kinds, resets = (
-                answer.observation, answer.reward, answer.step_type, "NEXT_STEP"
-            )  # fmt: skip
+            observations, rewards, kinds = answer.observation, answer.reward, answer.step_type
+            resets = "NEXT_STEP"
             ended, cuts = kinds == 2, (kinds == 2) & (answer.discount > 0)
         elif len(answer) == 4:
             observations, rewards, ended, infos = answer

@@ -16,7 +16,8 @@ from types import TracebackType
 from typing import Any, Final, Self, overload
 
 from spectator.watchable.env_forms import check_environment, is_environment
-from spectator.watchable.recorder_client import RecorderLine, attempted, encoded, finite, words_of
+from spectator.watchable.loop_values import attempted, encoded, finite, words_of
+from spectator.watchable.recorder_client import RecorderLine
 from spectator.watchable.watched_env import wrapped
 
 MAX_MESSAGE: Final = 4 * 1024 * 1024

@@ -271,16 +271,17 @@ class RecorderLine:
 
     def _send_all(self) -> None:
         try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as self._socket:
-                self._socket.settimeout(CONNECT_S)
-                self._socket.connect(self.address)
-                self._socket.settimeout(SEND_S)
-                while self._send_some(self._socket):
-                    self._receive_available(self._socket)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
+                self._socket = connected
+                connected.settimeout(CONNECT_S)
+                connected.connect(self.address)
+                connected.settimeout(SEND_S)
+                while self._send_some(connected):
+                    self._receive_available(connected)
                     self._hurry.wait(PAUSE_S)
                     self._hurry.clear()
-                self._socket.shutdown(socket.SHUT_WR)
-                while data := self._socket.recv(READ):
+                connected.shutdown(socket.SHUT_WR)
+                while data := connected.recv(READ):
                     self._receive(data)
         except OSError as error:
             self.warn("gone", f"the recorder stopped ({error}); the loop continues without being recorded")

@@ -116,6 +116,7 @@ def measure(runs: int, seed: int, names: Sequence[str], shared: Tools, folder: P
         wrong = "; ".join(f"{one.promise}: {one.detail}" for one in outcome.violations) or "ok"
         sys.stderr.write(f"{outcome.plan.sentence()}: {outcome.seconds:.1f} s: {wrong}\n")
         if outcome.violations:
+            logs.mkdir(parents=True, exist_ok=True)
             (logs / f"nemesis-{number}.log").write_text(outcome.logs)
     return figure(found)
 

@@ -7,6 +7,7 @@ go back in time are marked, since viewers must then be told of the loss.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import errno
 import os
 import random
@@ -171,14 +172,16 @@ def _failing_disk(error: int) -> Break:
 
 async def few_descriptors(stage: NemesisStage, chance: random.Random) -> None:
     """Let a server open hardly any more files and connections for a while."""
-    server = chance.choice(stage.living)
-    limits = resource.prlimit(server.process_id, resource.RLIMIT_NOFILE)
-    used = len(os.listdir(f"/proc/{server.process_id}/fd"))
-    resource.prlimit(
-        server.process_id, resource.RLIMIT_NOFILE, (used + chance.randint(*SPARE_FILES), limits[1])
+    server, spare, lasts_s = (
+        chance.choice(stage.living),
+        chance.randint(*SPARE_FILES),
+        chance.uniform(1.0, 2.5),
     )
-    await asyncio.sleep(chance.uniform(1.0, 2.5))
-    if server.runs():
+    with contextlib.suppress(ProcessLookupError, FileNotFoundError):  # another nemesis may have ended it
+        limits = resource.prlimit(server.process_id, resource.RLIMIT_NOFILE)
+        used = len(os.listdir(f"/proc/{server.process_id}/fd"))
+        resource.prlimit(server.process_id, resource.RLIMIT_NOFILE, (used + spare, limits[1]))
+        await asyncio.sleep(lasts_s)
         resource.prlimit(server.process_id, resource.RLIMIT_NOFILE, limits)
 
 

@@ -105,7 +105,7 @@ FAILED_S: Final = 60.0
 
 
 class Takeover:
-    """Sends heartbeats, detects dead servers, and resumes episodes that nobody plays.
+    """Sends heartbeats, detects dead servers, and resumes episodes that no server plays.
 
     These are the episodes of dead servers, those whose play failed here, and those whose lease was lost
     because the database went back in time.
@@ -310,7 +310,7 @@ UNPLAYED_INTERVAL_S: Final = 8.0
 
 
 class UnplayedEpisodes:
-    """Names the unended episodes that nobody plays, for operators.
+    """Names the unended episodes that no server plays, for operators.
 
     Args:
         ownership: Leases of the servers that share the journal; ``None`` if this server is alone.
@@ -348,7 +348,7 @@ class UnplayedEpisodes:
         """Look for them once."""
         found = {one for one in await self._unended() if not await self._is_cared_for(one)}
         if new := sorted((found & self._seen) - set(self.named)):
-            logger.error("nobody plays the unended episodes %s", ", ".join(new))
+            logger.error("no server plays the unended episodes %s", ", ".join(new))
         self.named, self._seen = sorted(found & self._seen), found
 
     async def _unended(self) -> Sequence[str]:

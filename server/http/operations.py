@@ -47,7 +47,7 @@ class Ready(BaseModel):
     """Episodes can start and be recorded now."""
 
     status: Literal["ready"] = "ready"
-    unplayed: Sequence[str] | None = Field(None, description="Unended episodes that nobody plays, if any")
+    unplayed: Sequence[str] | None = Field(None, description="Unended episodes that no server plays, if any")
 
 
 @router.get(
@@ -113,7 +113,7 @@ class _ServiceFigures(Collector):
         troubled = sum(live.trouble is not None for live in supervisor.showing())
         yield _gauge("episodes_troubled", "Episodes whose record cannot be written now", troubled)
         unplayed = len(services.unplayed_episodes.named)
-        yield _gauge("episodes_unplayed", "Unended episodes that nobody plays", unplayed)
+        yield _gauge("episodes_unplayed", "Unended episodes that no server plays", unplayed)
         yield _gauge("episodes_shown", "Episodes of others that are shown here", len(supervisor.external()))
         yield _gauge("episode_slots", "Episodes that may run at once", supervisor.slots)
         yield _counter("episodes_started", "Started episodes", [], {(): signals.started})
@@ -214,7 +214,7 @@ class OperatorStatus(BaseModel):
     paused_since: str | None = Field(description="RFC 3339; null while starts are open")
     hidden: list[str] = Field(description="Hidden names")
     episodes: list[EpisodeUsage]
-    unplayed: Sequence[str] = Field(description="Unended episodes that nobody plays")
+    unplayed: Sequence[str] = Field(description="Unended episodes that no server plays")
     budgets: list[BudgetUsage]
     refusals: dict[str, int] = Field(description="By limit, since the start")
     models_today: DayUsage

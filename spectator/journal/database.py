@@ -33,6 +33,7 @@ from ulid import ULID
 
 from spectator.errors import ConfigurationError, JournalDamaged, JournalError, SpectatorError
 from spectator.journal import incarnation, postgres
+from spectator.journal.anchor import Anchor
 from spectator.journal.commands import command_tables
 from spectator.journal.contract import Synchronous
 from spectator.journal.coordination import fleet_tables, lease_tables, reservation_tables, reserved
@@ -62,11 +63,8 @@ SHARED_BUSY_MS: Final = 30_000
 DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "XX001", "XX002", "58P01")
 """Prefixes of SQLite's error names, and PostgreSQL's codes, for a damaged page or a lost file."""
 
-RESTART: Final = (
-    "restart the server, which sets a damaged file aside, or repair the database (docs/runbook.md)"
-)
 REPAIR: Final = "repair the database as docs/runbook.md#journal-damaged says"
-"""Advice for a damaged journal; the second for one on a database server."""
+"""Advice for a damaged journal on a database server; :data:`.anchor.RESTART` is that for a file."""
 
 WRITER_PRAGMAS: Final = (
     "page_size=8192",
@@ -76,74 +74,6 @@ WRITER_PRAGMAS: Final = (
     "journal_size_limit=67108864",
 )
 """The first two apply only to a new database, and must come first."""
-
-WAL_MAGIC: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83", b"")
-"""First bytes of a write-ahead log (SQLite's file format, section 4.1), or of an empty one."""
-
-
-class Anchor:
-    """Detects that the files of an embedded journal were moved, removed or truncated.
-
-    SQLite does not: it continues to write a removed file, which is lost, and beyond the end of a truncated
-    one, which becomes unreadable.
-
-    Args:
-        path: The database's file; its write-ahead log is beside it.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = str(path)
-        self._log = f"{path}-wal"
-        self._identity, self._size = _look(self._path)
-        self._log_identity, _ = _look(self._log)
-        self._log_file = None if self._log_identity is None else os.open(self._log, os.O_RDONLY)
-        """Open as long as the journal is, so that a commit needs no free descriptor."""
-
-    def close(self) -> None:
-        """Close the log. Safe to call twice."""
-        if self._log_file is not None:
-            os.close(self._log_file)
-            self._log_file = None
-
-    def hold(self, connection: Connection) -> None:
-        """Check that both files are in place and not truncated.
-
-        Args:
-            connection: A connection that has written nothing yet in this transaction.
-
-        Raises:
-            OSError: A file was moved, removed or truncated.
-        """
-        before = self._size  # read first, because another thread may update it meanwhile
-        identity, size = _look(self._path)
-        if identity != self._identity:
-            raise OSError("its file was moved or removed; put it back")
-        if size < before and size < _bytes_of(connection):  # a WAL checkpoint may free pages
-            raise OSError(f"its file was truncated; {RESTART}")
-        self._size = size
-        if _look(self._log)[0] != self._log_identity:
-            raise OSError(
-                "its write-ahead log was moved or removed; put it back, or stop the server to save it"
-            )
-        if self._log_file is not None and os.pread(self._log_file, 4, 0) not in WAL_MAGIC:
-            raise OSError(f"its write-ahead log was overwritten or truncated; {RESTART}")
-
-
-def _look(path: str) -> tuple[tuple[int, int] | None, int]:
-    """Return the identity of a file, ``None`` if there is none, and its size."""
-    try:
-        status = os.stat(path)
-    except FileNotFoundError:
-        return None, 0
-    return (status.st_dev, status.st_ino), status.st_size
-
-
-def _bytes_of(connection: Connection) -> int:
-    """Return the size of the database's file once the log is written back."""
-    pages, size = (
-        int(connection.exec_driver_sql(f"PRAGMA {name}").scalar_one()) for name in ("page_count", "page_size")
-    )
-    return pages * size
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ from sqlalchemy import create_engine, update
 
 from spectator.errors import ConfigurationError, JournalDamaged, JournalError, SequenceConflict
 from spectator.events import Event, RecordedEvent
+from spectator.journal import anchor as anchors
 from spectator.journal import database
 from spectator.journal.contract import EpisodeFilter, Synchronous
 from spectator.journal.database import open_database
@@ -700,7 +701,7 @@ def test_a_thread_that_looked_before_another_does_not_take_the_file_for_cut_off(
         journal = await SqlJournal.open(f"sqlite:///{tmp_path}/journal.db")
         for number in range(40):
             await journal.append([started(f"ep-{number}"), said(f"ep-{number}", 2)])
-        anchor, look = journal._database.anchor, database._look
+        anchor, look = journal._database.anchor, anchors._look
         assert anchor is not None
 
         def overtaken(path: str) -> tuple[tuple[int, int] | None, int]:
@@ -708,7 +709,7 @@ def test_a_thread_that_looked_before_another_does_not_take_the_file_for_cut_off(
             anchor._size = size + 4096
             return identity, size
 
-        monkeypatch.setattr(database, "_look", overtaken)
+        monkeypatch.setattr(anchors, "_look", overtaken)
         await journal.check()
         await journal.aclose()
 

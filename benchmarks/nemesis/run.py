@@ -368,5 +368,7 @@ def _troubled(text: str, path: str, episode_id: str) -> bool:
 def _start(servers: Sequence[NemesisServer], number: int) -> str:
     base = servers[number % len(servers)].base
     answer = httpx.post(f"{base}/custom/start_episode", json=EPISODE, timeout=30, trust_env=False)
-    found: dict[str, Any] = answer.raise_for_status().json()
+    if not answer.is_success:
+        raise RuntimeError(f"a start was answered with {answer.status_code}: {answer.text[:200]}")
+    found: dict[str, Any] = answer.json()
     return str(found["episode_id"])

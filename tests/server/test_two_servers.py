@@ -286,8 +286,13 @@ def test_play_stands_still_while_the_database_is_away_and_goes_on(
         until("the trouble", lambda: surviving.client.get("/readyz").status_code == 503)
         (running,) = surviving.client.get("/custom/status").json()["running"]
         assert running["episode_id"] == episode_id
-        trouble = surviving.client.get("/operator/status").json()["trouble"]
-        assert {one["kind"] for one in trouble} >= {"journal-unavailable", "recording-stalled"}
+
+        def both_named() -> bool:
+            """The stall follows once the episode has something to record."""
+            trouble = surviving.client.get("/operator/status").json()["trouble"]
+            return {one["kind"] for one in trouble} >= {"journal-unavailable", "recording-stalled"}
+
+        until("both troubles", both_named)
     finally:
         postgres.start()
     assert surviving.finish(episode_id)["reason"] == "finished"

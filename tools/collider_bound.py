@@ -1,7 +1,7 @@
 """Split the oracle's lead over the reference physicist into what can be had and what cannot.
 
 Four policies play the same seeds: the reference; the best of several fair ones, chosen on other seeds; one
-that is told where a resonance is, or that there is none, but has to measure and decide by the data; and the
+that knows where a resonance is, or that there is none, but has to measure and decide by the data; and the
 oracle, which quotes the truth.
 
     python -m tools.collider_bound --seeds 200 --page
@@ -31,8 +31,8 @@ PLAYED_FROM: Final = 120_000
 """First seed of the figures."""
 
 
-class ToldWherePhysicist(OraclePhysicist):
-    """A physicist that is told channel and mass of a resonance; the claim is by its own measurement."""
+class KnownMassPhysicist(OraclePhysicist):
+    """A physicist that knows channel and mass of a resonance; the claim is by its own measurement."""
 
     def _measure(self, nature: Nature, particle: Particle, name: str) -> Plan:
         spins: dict[str, float] = {}
@@ -86,19 +86,19 @@ def row(tier: str, chosen_on: int, seeds: Sequence[int]) -> str:
     trial = range(CHOSEN_FROM, CHOSEN_FROM + chosen_on)
     best = max(FAIR, key=lambda name: scores(FAIR[name], trial).mean())
     reference, fair = scores(ReferencePhysicist, seeds), scores(FAIR[best], seeds)
-    told, oracle = scores(ToldWherePhysicist, seeds), scores(OraclePhysicist, seeds)
-    parts = (reference, fair - reference, told - fair, oracle - told)
+    known, oracle = scores(KnownMassPhysicist, seeds), scores(OraclePhysicist, seeds)
+    parts = (reference, fair - reference, known - fair, oracle - known)
     return f"| {tier} | " + " | ".join(mean_of(list(part)) for part in parts) + f" | {best} |"
 
 
 WORDS: Final = """Means over {seeds} seeds of the scenario `mixed` with 95 % intervals, the seeds the same
 for all. *Best fair*: the best of {fair} policies that see only the observation, chosen on {chosen} others.
-*Told where*: it knows channel and mass, and that there is nothing in a null, but it measures, and claims no
+*Known mass*: it knows channel and mass, and that there is nothing in a null, but it measures, and claims no
 more than its data allow. What it adds is the price of not knowing where to look: a better search can win a
 part of it. No fair policy can have what the oracle adds, which quotes the true mass and spin. Written by
 `python -m tools.collider_bound --seeds {seeds} --chosen {chosen} --page`.
 
-| tier | reference | best fair adds | told where adds | the oracle adds | best fair policy |
+| tier | reference | best fair adds | known mass adds | the oracle adds | best fair policy |
 |---|---|---|---|---|---|
 """
 

@@ -130,8 +130,8 @@ class RunHistory:
     spending: Spending | None = None
 
 
-def told_of_loss(viewer: ViewerHistory) -> bool:
-    """Return whether a viewer was told that events were lost, or that the record is damaged or gone.
+def notified_of_loss(viewer: ViewerHistory) -> bool:
+    """Return whether a viewer was notified that events were lost, or that the record is damaged or gone.
 
     A new epoch after another one is how the live protocol says that earlier numbers are void.
     """
@@ -146,7 +146,7 @@ def told_of_loss(viewer: ViewerHistory) -> bool:
 
 
 def check_prefix(history: RunHistory) -> Iterator[Violation]:
-    """Every event shown is in the record, byte for byte, or its viewer was told of the loss."""
+    """Every event shown is in the record, byte for byte, or its viewer was notified of the loss."""
     for viewer in history.viewers:
         record = history.records.get(viewer.episode_id, Record())
         recorded = {
@@ -160,11 +160,11 @@ def check_prefix(history: RunHistory) -> Iterator[Violation]:
             frame = json.loads(shown.text)
             if recorded.get((frame["epoch"], frame["seq"])) != line:
                 missing.append(frame["seq"])
-        if missing and not (told_of_loss(viewer) or record.named):
+        if missing and not (notified_of_loss(viewer) or record.named):
             yield Violation(
                 "shown is recorded",
                 f"{viewer.name} was shown events {missing[0]} to {missing[-1]} ({len(missing)}), "
-                f"which are not in the record of {len(record.lines)}, and was not told",
+                f"which are not in the record of {len(record.lines)}, and was not notified",
             )
 
 
@@ -195,7 +195,7 @@ def check_states(history: RunHistory) -> Iterator[Violation]:
     """Every snapshot is the fold of the record up to its number."""
     for viewer in history.viewers:
         record = history.records.get(viewer.episode_id, Record())
-        if record.named or told_of_loss(viewer):
+        if record.named or notified_of_loss(viewer):
             continue
         states: list[Any] = [{}]
         for body in record.bodies:
@@ -274,7 +274,7 @@ def check_viewers_reach_end(history: RunHistory) -> Iterator[Violation]:
         )
         record = history.records.get(viewer.episode_id, Record())
         if viewer.episode_id in history.stopped and not ended and not record.named:
-            if not told_of_loss(viewer):
+            if not notified_of_loss(viewer):
                 yield Violation("every viewer sees the end", f"{viewer.name} was not shown the end")
 
 
@@ -331,7 +331,7 @@ def effects(history: RunHistory) -> Counter[str]:
         found["reports of trouble"] += sum(
             shown.text.startswith('{"frame":"trouble","message":"') for shown in viewer.frames
         )
-        found["viewers told of a loss"] += told_of_loss(viewer)
+        found["viewers notified of a loss"] += notified_of_loss(viewer)
     for record in history.records.values():
         types = Counter(body["type"] for body in record.bodies)
         found["episodes continued"] += types["episode.recovered"]

@@ -29,7 +29,7 @@ from spectator.journal.sql_journal import SqlJournal
 from tests.postgres import Cluster, find_programs, nobody
 
 NOT_PLAYED = "the run is played"
-"""The promise that a run breaks which cannot be played to its end, whatever the reason."""
+"""The promise that a run breaks if it cannot be played to its end, for any reason."""
 
 BUG_RUNS = 4
 """Most runs in which a planted bug must be found."""

@@ -1,7 +1,7 @@
 """The nemeses: each breaks one thing of a run in one way.
 
 A nemesis may leave things broken; :meth:`.cluster.NemesisStage.heal` follows. Those that make the database
-go back in time are marked, since viewers must then be told of the loss.
+go back in time are marked, since viewers must then be notified of the loss.
 """
 
 from __future__ import annotations

@@ -170,8 +170,8 @@ DAMAGED: Final = Kind("record-damaged", 500, "The record of this episode is dama
 TIMED_OUT: Final = Kind("step-timeout", 504, "The environment did not answer in time")
 RECOVERING: Final = Kind("recovering", 503, "Earlier episodes are still being recovered")
 NO_VOICE: Final = Kind("no-voice", 503, "No voice can speak this line now")
-NO_ROOM: Final = Kind("too-many-connections", 503, "There is no room for another connection")
-FULL: Final = Kind("too-many-viewers", 503, "There is no room for another viewer")
+NO_ROOM: Final = Kind("too-many-connections", 503, "All connections are in use")
+FULL: Final = Kind("too-many-viewers", 503, "All places for viewers are taken")
 CROWDED: Final = Kind("too-many-reads", 503, "Too many concurrent reads")
 PAUSED: Final = Kind("starts-paused", 503, "The operator has paused starts")
 

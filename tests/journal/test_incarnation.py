@@ -145,7 +145,7 @@ def test_a_promoted_standby_that_lagged_gets_what_it_lacks() -> None:
         await journal.restore()
         await journal.append([said("ep-3", 3)])
         assert await other.ownership.depose(dying.ownership.name) == ["ep-2"]
-        assert await other.lost_until("ep-2", 2) == 2, "nobody knows how much it lost"
+        assert await other.lost_until("ep-2", 2) == 2, "how much it lost is unknown"
         assert await other.lost_until("ep-3", 3) is None, "its owner has seen the new incarnation"
         for one in (journal, dying, other):
             await one.aclose()

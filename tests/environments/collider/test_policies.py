@@ -23,7 +23,7 @@ from spectator.environments.collider.reference_physicist import ReferencePhysici
 from spectator.observations import Observation
 from spectator.policies.policy import Decision, ScriptedPolicy
 from tests.environments.collider.campaigns import play
-from tools.collider_bound import ToldWherePhysicist
+from tools.collider_bound import KnownMassPhysicist
 from tools.collider_physicists import BlindPhysicist, BlindScript, drawn
 
 SEEDS = range(1000, 1024)
@@ -214,5 +214,5 @@ def test_no_action_is_dead() -> None:
 
 def test_who_is_told_where_to_look_still_has_to_measure() -> None:
     seeds = SEEDS[:4]
-    told = oracle_scores(seeds, make=ToldWherePhysicist)
-    assert 0.6 < np.mean(told) < np.mean(oracle_scores(seeds)) - 0.01
+    known = oracle_scores(seeds, make=KnownMassPhysicist)
+    assert 0.6 < np.mean(known) < np.mean(oracle_scores(seeds)) - 0.01

@@ -179,16 +179,13 @@ def verify_bundle(
 
 def _verified_league(bundle: Path, max_gb: float, digest: str | None, commitment: str | None) -> bool:
     """Check the bundle of a collider league; return whether it is one."""
-    from spectator.cli.collider import is_league, verify_league
+    from spectator.cli.collider import verify_league
     from spectator.evaluation.bundles.bundle import manifest_text
 
     try:
-        text = manifest_text(bundle, max_bytes=int(max_gb * 2**30))
-        if found := is_league(text):
-            verify_league(text, digest, commitment)
+        return verify_league(manifest_text(bundle, max_bytes=int(max_gb * 2**30)), digest, commitment)
     except BundleError as error:
         raise _NotABundle(f"{bundle} is not a bundle: {error}") from error
-    return found
 
 
 def check_bundle(bundle: Path, sample: int | None, max_gb: float) -> tuple[BundleManifest, Verdict]:

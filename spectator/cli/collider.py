@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -14,7 +13,7 @@ from spectator.cli.bundles import reject
 from spectator.errors import BundleError, FieldError, InvalidRequest
 
 if TYPE_CHECKING:
-    from spectator.environments.collider.league import Document, LeagueBundle, LeagueRow
+    from spectator.environments.collider.league import Document, LeagueBundle
 
 LEAGUE: Final = "league.json"
 """Name of what agents see, in the folder of a league."""
@@ -62,7 +61,7 @@ def make(
     Publish the printed commitment before the first entry. It proves that the truth was fixed by then.
     """
     from spectator.environments.collider.league import DEVELOPMENT, make_league
-    from spectator.journal.encoding import atomic_file
+    from spectator.evaluation.schedule import write_text
 
     if seed is not None and sealed is not None:
         raise click.UsageError("--seed makes a public league and --sealed a secret one; use one of them")
@@ -74,11 +73,9 @@ def make(
     for path in (folder / LEAGUE, kept):
         if path.exists():
             raise InvalidRequest([FieldError("out", f"{path} already exists; choose another folder")])
-    for path, document in ((kept, truth), (folder / LEAGUE, made)):
-        with atomic_file(path) as file:
-            file.write(document.model_dump_json(indent=1) + "\n")
-        if path == kept:
-            path.chmod(0o600)
+    write_text(kept, truth.model_dump_json(indent=1) + "\n")
+    kept.chmod(0o600)
+    write_text(folder / LEAGUE, made.model_dump_json(indent=1) + "\n")
     click.echo(f"{folder / LEAGUE}: {experiments} pseudo-experiments, {made.made}")
     click.echo(f"{kept}: the truth; keep it from all agents until you score")
     click.echo(f"commitment {made.commitment}")
@@ -106,11 +103,10 @@ def enter(folder: Path, entry: str, out: Path) -> None:
     id with the low and high end of the interval (docs/evaluation.md).
     """
     from spectator.environments.collider.league import League, built_in_entry, digest_of
-    from spectator.journal.encoding import atomic_file
+    from spectator.evaluation.schedule import write_text
 
     found = built_in_entry(_read(League, folder / LEAGUE), entry)
-    with atomic_file(out) as file:
-        file.write(found.model_dump_json(indent=1) + "\n")
+    write_text(out, found.model_dump_json(indent=1) + "\n")
     click.echo(f"{out}: {len(found.intervals)} intervals, digest {digest_of(found)}")
 
 
@@ -131,7 +127,7 @@ def score(folder: Path, entries: tuple[Path, ...], truth_file: Path | None, publ
     """
     from spectator.environments.collider.league import League, LeagueEntry, LeagueTruth, bundle_of
     from spectator.evaluation.bundles.bundle import MANIFEST
-    from spectator.journal.encoding import atomic_file
+    from spectator.evaluation.schedule import write_text
 
     if publish is not None and publish.is_dir() and any(one.name != MANIFEST for one in publish.iterdir()):
         raise InvalidRequest(
@@ -145,8 +141,7 @@ def score(folder: Path, entries: tuple[Path, ...], truth_file: Path | None, publ
     _print_board(bundle)
     if publish is not None:
         text = bundle.model_dump_json(indent=1)
-        with atomic_file(publish / MANIFEST) as file:
-            file.write(text)
+        write_text(publish / MANIFEST, text)
         click.echo(f"{publish}: digest {hashlib.sha256(text.encode()).hexdigest()}")
         click.echo(f"check it anywhere: spectator verify-bundle {publish}")
 
@@ -154,15 +149,11 @@ def score(folder: Path, entries: tuple[Path, ...], truth_file: Path | None, publ
 def _print_board(bundle: LeagueBundle) -> None:
     click.echo(f"{'rank':>4}  {'entry':<20}  {'coverage, %':<20}  {'mean width':<24}  score")
     for one in bundle.board:
-        click.echo(_line(one))
-
-
-def _line(row: LeagueRow) -> str:
-    share, width, points = row.coverage, row.width, row.score
-    coverage = f"{100 * share.value:.1f} ({100 * share.low:.1f} to {100 * share.high:.1f})"
-    widths = f"{width.value:.3f} ({width.low:.3f} to {width.high:.3f})"
-    scored = f"{points.value:.2f} ({points.low:.2f} to {points.high:.2f})"
-    return f"{row.rank:>4}  {row.name:<20.40}  {coverage:<20}  {widths:<24}  {scored}"
+        share, width, points = one.coverage, one.width, one.score
+        coverage = f"{100 * share.value:.1f} ({100 * share.low:.1f} to {100 * share.high:.1f})"
+        widths = f"{width.value:.3f} ({width.low:.3f} to {width.high:.3f})"
+        scored = f"{points.value:.2f} ({points.low:.2f} to {points.high:.2f})"
+        click.echo(f"{one.rank:>4}  {one.name:<20.40}  {coverage:<20}  {widths:<24}  {scored}")
 
 
 def _wrong(bundle: LeagueBundle) -> list[str]:
@@ -183,34 +174,30 @@ def _wrong(bundle: LeagueBundle) -> list[str]:
     return [one for name in ("entries", "board") for one in differences(claimed[name], again[name], name)]
 
 
-def is_league(text: bytes) -> bool:
-    """Return whether a bundle's manifest is that of a league."""
-    try:
-        return str(json.loads(text).get("format")).startswith("spectator.collider.league-bundle/")
-    except (AttributeError, ValueError, RecursionError):
-        return False
-
-
-def verify_league(text: bytes, digest: str | None, commitment: str | None) -> None:
+def verify_league(text: bytes, digest: str | None, commitment: str | None) -> bool:
     """Check the bundle of a league: compute every number again from the phrase and the entries.
 
     Args:
-        text: Its manifest.
+        text: The manifest of a bundle.
         digest: Expected digest, if stated elsewhere.
         commitment: Expected commitment, if published before.
 
+    Returns:
+        Whether it is the bundle of a league; others are not checked.
+
     Raises:
-        BundleError: It is not a bundle of a league that this version can read.
+        BundleError: It is one, but this version cannot read it.
     """
     from spectator.environments.collider.league import LeagueBundle, read_document
     from spectator.evaluation.bundles.bundle import MANIFEST
 
+    if b'"spectator.collider.league-bundle/' not in text[:100]:
+        return False
     try:
         bundle = read_document(LeagueBundle, text, MANIFEST)
     except InvalidRequest as error:
         raise BundleError(str(error)) from error
-    found = hashlib.sha256(text).hexdigest()
-    wrong = []
+    wrong, found = [], hashlib.sha256(text).hexdigest()
     if digest is not None and digest.lower() != found:
         wrong.append(f"the bundle's digest is {found}, not the stated one")
     if commitment is not None and commitment.lower() != bundle.league.commitment:
@@ -221,3 +208,4 @@ def verify_league(text: bytes, digest: str | None, commitment: str | None) -> No
     click.echo(f"commitment {bundle.league.commitment}, {bundle.league.made}")
     click.echo(f"digest {found}")
     click.echo("verified: every count, truth, built-in interval, coverage, width and score is as claimed")
+    return True

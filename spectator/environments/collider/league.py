@@ -204,7 +204,7 @@ def make_league(phrase: str, experiments: int = 100) -> tuple[League, LeagueTrut
     if not 1 <= experiments <= MOST_EXPERIMENTS:
         raise InvalidRequest([FieldError("experiments", f"must be from 1 to {MOST_EXPERIMENTS:,}")])
     tables = _tables()
-    model, names = _model(tables), [one.name for one in tables["nuisances"]]
+    model, names = strength_model(**tables), [one.name for one in tables["nuisances"]]
     rng = _generator("truth", phrase)
     mu = np.round(rng.uniform(*MU_RANGE, experiments), 6)
     theta = np.round(rng.standard_normal((experiments, len(names))), 6)
@@ -280,11 +280,13 @@ def _rounded(values: Floats) -> list[float]:
     return [float(f"{value:.6g}") for value in values]
 
 
-def _model(tables: dict[str, Any]) -> StrengthModel:
-    nuisances = tables["nuisances"]
+def strength_model(
+    signal: list[float], background: list[float], nuisances: Sequence[LeagueNuisance], **_: Any
+) -> StrengthModel:
+    """Return the tables of a league as arrays."""
     return StrengthModel(
-        np.array(tables["signal"]),
-        np.array(tables["background"]),
+        np.array(signal),
+        np.array(background),
         *(
             np.array([getattr(one, name) for one in nuisances])
             for name in ("signal_rate", "background_rate", "signal_shape", "background_shape")
@@ -345,7 +347,7 @@ BUILT_IN: Final = ("asymptotic", "toys", "bayesian")
 
 def built_in_entry(league: League, name: str) -> LeagueEntry:
     """Return the entry of a built-in method; see :mod:`spectator.environments.collider.strength`."""
-    model = _model({field: getattr(league, field) for field in ("signal", "background", "nuisances")})
+    model = strength_model(league.signal, league.background, league.nuisances)
     counts = np.array([one.counts for one in league.experiments], dtype=np.float64)
     largest, rng = league.mu_range[1], _generator(name, league.commitment)
     if name == "asymptotic":

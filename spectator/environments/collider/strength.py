@@ -12,7 +12,6 @@ All experiments of one analysis are fitted at once, as arrays. Three methods ans
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -101,9 +100,8 @@ class StrengthModel:
 
         Fisher scoring; a step that does not improve is halved.
         """
-        parts = [
-            self._fit(counts[at], None if mu is None else mu[at]) for at in _batches(len(counts))
-        ]  # fmt: skip
+        batches = [slice(start, start + _BATCH) for start in range(0, len(counts), _BATCH)]
+        parts = [self._fit(counts[at], None if mu is None else mu[at]) for at in batches]
         columns = ([getattr(one, name) for one in parts] for name in StrengthFits.__slots__)
         return StrengthFits(*(np.concatenate(column) for column in columns))
 
@@ -159,11 +157,6 @@ class StrengthModel:
         information[:, parameters, parameters] += 1.0
         return gradient, information
 
-    def draw(self, mu: float, toys: int, rng: np.random.Generator) -> Floats:
-        """Draw toys at a strength, with nuisance parameters from their priors."""
-        theta = rng.standard_normal((toys, len(self.signal_rate)))
-        return rng.poisson(self.expected(np.full(toys, mu), theta)).astype(np.float64)
-
 
 def _scaled(nominal: Floats, rate: Floats, shape: Floats, theta: Floats) -> Floats:
     weight = nominal * np.exp(theta @ shape)
@@ -175,11 +168,6 @@ def _change(sample: Floats, rate: Floats, shape: Floats) -> Floats:
     """Return the derivatives of a sample by the parameters: (rows, parameters, bins)."""
     mean = (sample @ shape.T) / sample.sum(axis=1, keepdims=True)
     return np.asarray(sample[:, None, :] * (shape[None] + (rate - mean)[:, :, None]))
-
-
-def _batches(rows: int) -> Iterator[slice]:
-    for start in range(0, max(rows, 1), _BATCH):
-        yield slice(start, start + _BATCH)
 
 
 def _conditional(model: StrengthModel, counts: Floats, grid: Floats) -> StrengthFits:
@@ -235,7 +223,8 @@ def by_toys(
 
 def _critical(model: StrengthModel, mu: float, level: float, rng: np.random.Generator) -> float:
     """Return the root of the likelihood ratio that toys of a strength exceed with probability 1 - level."""
-    toys = model.draw(mu, TOYS, rng)
+    theta = rng.standard_normal((TOYS, len(model.signal_rate)))
+    toys = rng.poisson(model.expected(np.full(TOYS, mu), theta))
     roots = _signed_roots(model, toys, np.array([0.0, mu]), bounded=True)[:, 1]
     return float(np.quantile(np.abs(roots), level))
 

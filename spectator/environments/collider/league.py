@@ -403,7 +403,7 @@ def quantile_score(coverage: Floats | float, width: Floats | float, experiments:
     """Return the score; see the top of this module.
 
     >>> [round(float(quantile_score(coverage, 0.5, 100)), 2) for coverage in (0.5, 0.68, 0.9)]
-    [-2.64, 0.69, -1.95]
+    [-2.0, 0.69, -2.31]
     """
     error = math.sqrt(LEVEL * (1.0 - LEVEL) / experiments)
     away = (np.asarray(coverage) - LEVEL) / error

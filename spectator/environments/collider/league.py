@@ -166,8 +166,11 @@ def read_document(kind: type[Document], text: str | bytes, name: str) -> Documen
     try:
         return kind.model_validate_json(text)
     except ValidationError as error:
-        wrong = field_errors(error.errors(include_url=False))
-        raise InvalidRequest([FieldError(f"{name}: {one.field}", one.rule) for one in wrong[:5]]) from error
+        raise _invalid(name, field_errors(error.errors(include_url=False))) from error
+
+
+def _invalid(name: str, wrong: Sequence[FieldError]) -> InvalidRequest:
+    return InvalidRequest([FieldError(f"{name}: {one.field}", one.rule) for one in wrong[:5]])
 
 
 def digest_of(document: _Document) -> str:
@@ -242,20 +245,14 @@ def _tables() -> dict[str, Any]:
     centres = np.array(EDGES[:-1]) + 0.5
     pull, across = (centres - MASS_GEV) / RESOLUTION_GEV, (centres - 125.0) / 15.0
     signal, background = np.exp(-(pull**2) / 2.0), np.exp(-FALL * centres)
-    changes: list[tuple[str, str, float, float, Any, Any]] = [
-        ("luminosity", "integrated luminosity, 2 %", 0.02, 0.02, None, None),
-        ("efficiency", "efficiency of the signal, 8 %", 0.08, 0.0, None, None),
-        ("background_rate", "normalisation of the background, 10 %", 0.0, 0.1, None, None),
-        (
-            "background_slope",
-            "slope of the background, 15 % across the window",
-            0.0,
-            0.0,
-            None,
-            0.15 * across,
-        ),
-        ("energy_scale", "energy scale, 0.6 GeV at the signal", 0.0, 0.0, 0.6 / RESOLUTION_GEV * pull, None),
-        ("resolution", "mass resolution, 10 %", 0.0, 0.0, 0.1 * (pull**2 - 1.0), None),
+    flat, tilt = np.zeros(len(centres)), 0.6 / RESOLUTION_GEV * pull
+    changes = [
+        ("luminosity", "integrated luminosity, 2 %", 0.02, 0.02, flat, flat),
+        ("efficiency", "efficiency of the signal, 8 %", 0.08, 0.0, flat, flat),
+        ("background_rate", "normalisation of the background, 10 %", 0.0, 0.1, flat, flat),
+        ("background_slope", "slope of the background, 15 % at the edges", 0.0, 0.0, flat, 0.15 * across),
+        ("energy_scale", "energy scale, 0.6 GeV at the peak", 0.0, 0.0, tilt, flat),
+        ("resolution", "mass resolution, 10 %", 0.0, 0.0, 0.1 * (pull**2 - 1.0), flat),
     ]
     nuisances = [
         LeagueNuisance(
@@ -263,8 +260,8 @@ def _tables() -> dict[str, Any]:
             meaning=meaning,
             signal_rate=signal_rate,
             background_rate=background_rate,
-            signal_shape=_rounded(np.clip(np.zeros(len(centres)) if peak is None else peak, -1.5, 1.5)),
-            background_shape=_rounded(np.zeros(len(centres)) if smooth is None else smooth),
+            signal_shape=_rounded(np.clip(peak, -1.5, 1.5)),
+            background_shape=_rounded(smooth),
         )
         for name, meaning, signal_rate, background_rate, peak, smooth in changes
     ]
@@ -322,6 +319,9 @@ Method = Callable[[League, PseudoExperiment], tuple[float, float]]
 def enter(league: League, name: str, method: Method) -> LeagueEntry:
     """Apply a method to every experiment, one after another.
 
+    Raises:
+        InvalidRequest: An interval is invalid.
+
     >>> league, truth = make_league("development seed 1", 20)
     >>> entry = enter(league, "anything goes", lambda league, experiment: league.mu_range)
     >>> score_entries(league, truth, [entry])[0].coverage.value
@@ -331,14 +331,16 @@ def enter(league: League, name: str, method: Method) -> LeagueEntry:
 
 
 def _entry(league: League, name: str, intervals: Any) -> LeagueEntry:
-    return LeagueEntry(
-        league=league.commitment,
-        name=name,
-        intervals=[
-            StrengthInterval(id=one.id, low=round(float(low), 6), high=round(float(high), 6))
-            for one, (low, high) in zip(league.experiments, intervals, strict=True)
-        ],
-    )
+    rows = [
+        {"id": one.id, "low": round(float(low), 6), "high": round(float(high), 6)}
+        for one, (low, high) in zip(league.experiments, intervals, strict=True)
+    ]
+    try:
+        entry = LeagueEntry.model_validate({"league": league.commitment, "name": name, "intervals": rows})
+    except ValidationError as error:
+        raise _invalid(name, field_errors(error.errors(include_url=False))) from error
+    check_entry(league, entry)
+    return entry
 
 
 BUILT_IN: Final = ("asymptotic", "toys", "bayesian")
@@ -371,7 +373,7 @@ def check_entry(league: League, entry: LeagueEntry) -> None:
         rule = f"must be {league.commitment}, the commitment of this league; the entry is for another one"
         raise InvalidRequest([FieldError(f"{entry.name}: league", rule)])
     if wrong := list(_wrong_intervals(league, entry)):
-        raise InvalidRequest([FieldError(f"{entry.name}: {one.field}", one.rule) for one in wrong[:5]])
+        raise _invalid(entry.name, wrong)
 
 
 def _wrong_intervals(league: League, entry: LeagueEntry) -> Iterator[FieldError]:

@@ -184,6 +184,9 @@ def test_a_bad_entry_is_rejected_by_name_and_changes_nothing(
         check_truth(easier, truth)
     with pytest.raises(InvalidRequest, match="season: body: Invalid JSON"):
         read_document(LeagueTruth, "{", "season")
+    for ends in ((2.0, 1.0), (float("nan"), 1.0)):
+        with pytest.raises(InvalidRequest, match=r"^backwards: intervals\.0\.low: "):
+            enter(league, "backwards", lambda *_, ends=ends: ends)
     for phrase, number in (("short", 3), ("long enough", 0), ("long enough", 5001)):
         with pytest.raises(InvalidRequest, match="must "):
             make_league(phrase, number)
@@ -201,7 +204,10 @@ def test_the_built_in_entries_cover(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     collider_league.main(["--number", "20", "--experiments", "60", "--page", str(page)])
     written = page.read_text(encoding="utf-8")
     assert "| all | 20 |" in written and "| 1 | asymptotic |" in written
-    assert "| anything goes | 100.0 (94.0 to 100.0) | 3.000 (3.000 to 3.000) | -4.69 (-4.69 to -4.69) |" in written
+    assert (
+        "| anything goes | 100.0 (94.0 to 100.0) | 3.000 (3.000 to 3.000) | -4.69 (-4.69 to -4.69) |"
+        in written
+    )
 
 
 def test_fits_agree_with_scipy() -> None:

@@ -107,7 +107,8 @@ def _figure(figure: LeagueFigure, digits: int, scale: float = 1.0) -> str:
 
 WORDS: Final = """# The collider league
 
-Written by `{how}`; do not edit. [Evaluation](../evaluation.md#the-collider-league) says how to enter.
+Written by `{how}`; do not edit.
+[Evaluation](../evaluation.md#the-collider-league) says how to enter.
 
 ## The built-in entries cover
 Coverage in % over {number:,} pseudo-experiments, which should be 68.27, with exact 95 % intervals; bold where

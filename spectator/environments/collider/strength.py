@@ -224,7 +224,7 @@ def by_toys(
 def _critical(model: StrengthModel, mu: float, level: float, rng: np.random.Generator) -> float:
     """Return the root of the likelihood ratio that toys of a strength exceed with probability 1 - level."""
     theta = rng.standard_normal((TOYS, len(model.signal_rate)))
-    toys = rng.poisson(model.expected(np.full(TOYS, mu), theta))
+    toys = rng.poisson(model.expected(np.full(TOYS, mu), theta)).astype(np.float64)
     roots = _signed_roots(model, toys, np.array([0.0, mu]), bounded=True)[:, 1]
     return float(np.quantile(np.abs(roots), level))
 

@@ -118,9 +118,8 @@ Coverage in % over {number:,} pseudo-experiments, which should be 68.27, with ex
 
 `bayesian` covers on average over its prior, which is that of the truth, and not at each strength. `toys`
 covers at each strength, on average over the nuisance parameters; the error of its toys is about 0.4 %.
-`asymptotic` covers as well
-while the counts are this large; its intervals near 0 are cut, and some are the point 0. If a nuisance
-parameter is far off, less coverage is expected: a single experiment cannot show how far.
+`asymptotic` covers as well while the counts are this large; its intervals near 0 are cut, and some are the
+point 0. If a nuisance parameter is far off, less coverage is expected: one experiment cannot show how far.
 
 ## A board of {experiments} experiments
 `counting` counts events near the peak and ignores all nuisance parameters; `anything goes` always answers

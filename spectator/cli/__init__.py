@@ -16,6 +16,7 @@ import click
 from spectator import __version__
 from spectator.cli.bundles import board, verify_bundle
 from spectator.cli.captain import captain, catalog, train
+from spectator.cli.collider import collider
 from spectator.cli.cricket import cricket
 from spectator.cli.evaluate import evaluate
 from spectator.cli.export import export
@@ -32,7 +33,7 @@ INTERRUPTED: Final = 130
 
 SECTIONS: Final = {
     "Play and watch": (play, watch, serve, catalog, captain, cricket),
-    "Compare captains": (evaluate, verify_bundle, board),
+    "Compare captains": (evaluate, verify_bundle, board, collider),
     "Train models": (rollouts, export, import_files, train, simulate),
     "Recorded episodes": (replay, verify, claim, narrate),
     "Operate": (doctor, prune, copy_journal),

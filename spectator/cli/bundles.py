@@ -156,6 +156,7 @@ def verify_bundle(
     Checks every decision, score, reward and interval, without a key or a network: it replays every match from
     its seed, repeats the decisions of scripted captains, derives the decisions of models from their recorded
     replies, and computes the results again. docs/evaluation.md explains what this proves and what it cannot.
+    The bundle of a collider league is checked from its phrase and entries.
 
     Exit code 0: everything is as claimed. 1: something is not. 2: not a bundle.
 
@@ -163,6 +164,8 @@ def verify_bundle(
     Example: spectator verify-bundle out/
     Example: spectator verify-bundle result.zip --sample 10
     """
+    if _verified_league(bundle, max_gb, digest, commitment):
+        return
     manifest, verdict = check_bundle(bundle, sample, max_gb)
     wrong = [str(one) for one in verdict.wrong]
     if digest is not None and digest.lower() != verdict.digest:
@@ -172,6 +175,17 @@ def verify_bundle(
     if wrong:
         reject(wrong)
     _confirm(manifest, verdict)
+
+
+def _verified_league(bundle: Path, max_gb: float, digest: str | None, commitment: str | None) -> bool:
+    """Check the bundle of a collider league; return whether it is one."""
+    from spectator.cli.collider import verify_league
+    from spectator.evaluation.bundles.bundle import manifest_text
+
+    try:
+        return verify_league(manifest_text(bundle, max_bytes=int(max_gb * 2**30)), digest, commitment)
+    except BundleError as error:
+        raise _NotABundle(f"{bundle} is not a bundle: {error}") from error
 
 
 def check_bundle(bundle: Path, sample: int | None, max_gb: float) -> tuple[BundleManifest, Verdict]:

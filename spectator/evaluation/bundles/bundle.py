@@ -214,16 +214,31 @@ def opened(path: Path, *, max_bytes: int = MAX_BYTES) -> Iterator[OpenedBundle]:
         BundleError: It is not a bundle, is too large, or has a later version.
         WrongFiles: A file is missing, or differs from the manifest.
     """
-    with TemporaryDirectory(prefix="spectator-bundle-") as aside:
-        if path.is_symlink():
-            raise BundleError("it is a symbolic link; pass the path of the bundle itself")
-        if path.is_dir():
-            yield _opened(_plain_folder(path), Path(aside), max_bytes)
-        elif path.is_file():
-            with _zip(path, max_bytes) as source:
-                yield _opened(source, Path(aside), max_bytes)
-        else:
-            raise BundleError("there is no such folder or zip")
+    with TemporaryDirectory(prefix="spectator-bundle-") as aside, _files(path, max_bytes) as source:
+        yield _opened(source, Path(aside), max_bytes)
+
+
+def manifest_text(path: Path, *, max_bytes: int = MAX_BYTES) -> bytes:
+    """Read the manifest of a bundle in a folder or zip, without checking it.
+
+    Raises:
+        BundleError: It is not a bundle, or is too large.
+    """
+    with _files(path, max_bytes) as source:
+        return source.read(MANIFEST, MAX_MANIFEST)
+
+
+@contextmanager
+def _files(path: Path, max_bytes: int) -> Iterator[_Source]:
+    if path.is_symlink():
+        raise BundleError("it is a symbolic link; pass the path of the bundle itself")
+    if path.is_dir():
+        yield _plain_folder(path)
+    elif path.is_file():
+        with _zip(path, max_bytes) as source:
+            yield source
+    else:
+        raise BundleError("there is no such folder or zip")
 
 
 def _opened(source: _Source, aside: Path, max_bytes: int) -> OpenedBundle:

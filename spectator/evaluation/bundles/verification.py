@@ -355,7 +355,7 @@ def differences(claimed: Any, computed: Any, where: str) -> Iterator[str]:
 def _name(entry: Any, place: int) -> str:
     """The name of a list entry in a sentence."""
     if isinstance(entry, Mapping):
-        for name in ("name", "episode_id"):
+        for name in ("name", "episode_id", "id"):
             if name in entry:
                 return str(entry[name])
         if "first" in entry:

@@ -52,8 +52,23 @@ async function refresh() {
   if (!status.ok) return;
   const running = [...status.body.running, ...status.body.shown].map((/** @type {any} */ one) => one.episode_id).join();
   if (running !== known || played.failed()) await played.reload();
+  if (running !== known && !byId("main").classList.contains("waiting")) refreshLeague();
   known = running;
   if (form.failed()) await form.load();
+}
+
+/** The league as the server draws it now. Parsed by the browser as a document, in which no script runs. */
+function refreshLeague() {
+  const place = document.getElementById("league");
+  if (!place) return;
+  const request = new XMLHttpRequest();
+  request.responseType = "document";
+  request.onload = () => {
+    const drawn = request.response?.getElementById("league");
+    if (drawn) place.replaceChildren(...drawn.childNodes);
+  };
+  request.open("GET", root);
+  request.send();
 }
 
 /** One round after another, never two at once. */

@@ -1,4 +1,4 @@
-"""The lobby as the league's front page, and the page of its table: who is who, on every size, without a script."""
+"""The lobby as the league's front page, and the league's own page, in both sizes and without a script."""
 
 from __future__ import annotations
 

@@ -272,13 +272,14 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 def _league(
     settings: Settings, cast: Cast, supervisor: Supervisor, journal: SqlJournal, scorekeeper: Scorekeeper
 ) -> League | None:
-    """Return the league, if it is on."""
+    """Return the league, if it is on and the world has captains for it."""
     if not settings.league:
         return None
     world = cast.load(settings.environment)
     captains = league_captains(world, settings.league_captains)
     pace = Pace(settings.league_pace)
-    return League(world, captains, settings.league_legs, pace, supervisor, journal, scorekeeper)
+    league = League(world, captains, settings.league_legs, pace, supervisor, journal, scorekeeper)
+    return league if captains else None
 
 
 async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:

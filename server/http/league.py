@@ -134,11 +134,8 @@ async def league_view(services: Services) -> LeagueView | None:
     if league is None:
         return None
     if not league.can_play:
-        count = len(league.captains)
-        found = "only one can play" if count else "no captain can take both seats"
-        return LeagueView(
-            lacks=f"A league needs two captains, but {found} here. Exhibitions are played instead."
-        )
+        lacks = "A league needs two captains, but only one can play here. Exhibitions are played instead."
+        return LeagueView(lacks=lacks)
     try:
         async with asyncio.timeout(PATIENCE_S):
             state = await league.state()

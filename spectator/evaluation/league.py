@@ -62,7 +62,7 @@ def round_robin(captains: Sequence[str], legs: int) -> list[Fixture]:
     """Return the fixtures by rounds; nobody plays twice in one, and the legs swap seats.
 
     >>> [(one.home, one.away) for one in round_robin(["a", "b", "c"], 1)]
-    [('b', 'c'), ('c', 'a'), ('a', 'b')]
+    [('c', 'b'), ('c', 'a'), ('a', 'b')]
     """
     ring: list[str | None] = [*captains, *([None] if len(captains) % 2 else [])]
     half, pairs = len(ring) // 2, list[tuple[str, str]]()
@@ -70,7 +70,7 @@ def round_robin(captains: Sequence[str], legs: int) -> list[Fixture]:
         for place in range(half):
             first, second = ring[place], ring[-1 - place]
             if first is not None and second is not None:
-                pairs.append((first, second) if (turn + place) % 2 == 0 else (second, first))
+                pairs.append((second, first) if (place or turn) % 2 else (first, second))
         ring = [ring[0], ring[-1], *ring[1:-1]]
     played = [*pairs, *((away, home) for home, away in pairs)] if legs == 2 else pairs
     return [Fixture(number, *pair) for number, pair in enumerate(played, 1)]

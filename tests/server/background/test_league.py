@@ -61,7 +61,7 @@ def test_a_season_is_played_across_a_crash(tmp_path: Path) -> None:
         points[one["opponent"]] += 2 - 2 * one["outcome"]
     best = sorted(points.values(), reverse=True)
     assert [points[final["captain"]], points[final["opponent"]]] == best[:2]
-    assert re.search(r"Champion of season 1: <b>[A-Z][a-z ]+</b>", page)
+    assert re.search(r"Champion of season 1: <b>[A-Za-z ]+</b> \([A-Za-z ]+\)", page)
 
 
 def test_it_gives_its_slot_to_visitors_and_plays_the_match_again(

@@ -14,7 +14,7 @@ from starlette.responses import Response
 
 from spectator.errors import JournalError
 from spectator.evaluation.intervals import Interval
-from spectator.evaluation.league import FINAL, Fixture, LeagueMatch, Row, Season
+from spectator.evaluation.league import FINAL, Fixture, LeagueMatch, Season, TableRow
 from spectator.text import clean_text
 
 from ..background.league import League, LeagueState
@@ -52,7 +52,7 @@ def emblem(label: str) -> tuple[str, int]:
     """Return the letters and the look of a captain's emblem, from its name for people.
 
     >>> emblem("Old Pro"), emblem("Asha (trained here)"), emblem("Miser")
-    (('OP', 6), ('A', 6), ('M', 1))
+    (('OP', 4), ('A', 3), ('M', 10))
     """
     words = [word for word in label.split("(")[0].split() if word[0].isalnum()]
     look = sum(place * ord(letter) for place, letter in enumerate(label, 1)) % LOOKS
@@ -79,7 +79,7 @@ class Meeting:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class TableLine:
     """A line of the table.
 
     Args:
@@ -90,7 +90,7 @@ class Standing:
     """
 
     side: Side
-    row: Row
+    row: TableRow
     share: Interval | None
     form: Sequence[str]
     own: float | None
@@ -122,7 +122,7 @@ class LeagueView:
     live: Meeting | None = None
     upcoming: Sequence[Meeting] = ()
     results: Sequence[Meeting] = ()
-    table: Sequence[Standing] = ()
+    table: Sequence[TableLine] = ()
     champion: Side | None = None
     crowned: int = 0
     records: Sequence[tuple[str, str, str]] = ()
@@ -141,10 +141,10 @@ async def league_view(services: Services) -> LeagueView | None:
             state = await league.state()
     except (JournalError, TimeoutError):
         return LeagueView(unread=True)
-    return _Shown(league, state, services).view()
+    return _LeagueDrawing(league, state, services).view()
 
 
-class _Shown:
+class _LeagueDrawing:
     """Renders one state of the league."""
 
     def __init__(self, league: League, state: LeagueState, services: Services) -> None:
@@ -194,7 +194,7 @@ class _Shown:
         home, away = self._side(summary.captain, summary.captain_label), self._side(summary.opponent)
         return Meeting(_name(match.fixture), home, away, won, said, summary.episode_id)
 
-    def _standing(self, row: Row) -> Standing:
+    def _standing(self, row: TableRow) -> TableLine:
         met = [
             None if (cell := self._season.head_to_head.get((row.captain, other.captain))) is None
             else (cell[0], cell[2])
@@ -202,7 +202,7 @@ class _Shown:
         ]  # fmt: skip
         own = row.sums.own_share
         complete = own is None or own == 1.0
-        return Standing(
+        return TableLine(
             self._side(row.captain), row, row.sums.share, row.form[-FORM:], None if complete else own, met
         )
 

@@ -140,7 +140,7 @@ def league_matches(
 
 
 @dataclass(slots=True)
-class Row:
+class TableRow:
     """A captain's line of the table.
 
     Args:
@@ -256,14 +256,14 @@ class Season:
         return self.played[FINAL].winner or self.table[0].captain
 
     @cached_property
-    def table(self) -> list[Row]:
+    def table(self) -> list[TableRow]:
         """Captains by points, then by points against those level with them, then in the order of entry."""
-        rows = {name: Row(name) for name in self.captains}
+        rows = {name: TableRow(name) for name in self.captains}
         for number in sorted(self.played):
             if number != FINAL:
                 _add(rows, self.played[number])
 
-        def among_equals(row: Row) -> int:
+        def among_equals(row: TableRow) -> int:
             level = (one.captain for one in rows.values() if one.points == row.points)
             met = (self.head_to_head.get((row.captain, other), (0, 0, 0)) for other in level)
             return sum(WIN * won + TIE * tied for won, tied, _ in met)
@@ -290,7 +290,7 @@ class Season:
         return max(known, key=lambda one: abs(one[1]), default=None)
 
 
-def _add(rows: Mapping[str, Row], match: LeagueMatch) -> None:
+def _add(rows: Mapping[str, TableRow], match: LeagueMatch) -> None:
     figures, outcome = match.figures, match.outcome
     for place, name in enumerate((match.summary.captain, match.summary.opponent)):
         row = rows.get(name)

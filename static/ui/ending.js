@@ -47,7 +47,7 @@ export function mountEnding(root, { timeline, restart, turns, names, fork }) {
   const again = h("button", { class: "button", type: "button", on: { click: restart } }, "Watch from the start");
   const branch = h("button", { class: "button", type: "button", on: { click: () => fork.click() } }, "Play on from before the end");
   const next = h("a", { class: "button", href: root }, "Live episodes");
-  const element = h("li", { class: "ending", data: { key: "ending" } }, result, who, score, h("div", { class: "ending__next" }, rematch, again, branch, next), wrong, turned);
+  const element = h("li", { class: "ending", data: { key: "ending" } }, result, score, h("div", { class: "ending__next" }, rematch, again, branch, next), wrong, who, turned);
   /** @type {any} */ let episode = {};
   let drawn = "";
 

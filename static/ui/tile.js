@@ -37,19 +37,18 @@ export function makeTile(id, root, look = "") {
   /** @param {string[]} names @param {string[]} sides @param {unknown} chance of the first of two */
   function drawSeats(names, sides, chance) {
     const two = names.length === 2;
-    const told = two && typeof chance === "number";
-    if (seats.dataset.told !== String(told)) {
-      seats.dataset.told = String(told);
+    if (seats.dataset.told !== String(two)) {
+      seats.dataset.told = String(two);
       const [first, second] = ends;
-      seats.replaceChildren(...(told ? [h("span", {}, first.share, " ", first.name), h("span", {}, second.name, " ", second.share)] : two ? [first.name, " v ", second.name] : [first.name]));
+      seats.replaceChildren(...(two ? [h("span", {}, first.share, first.name), h("span", {}, second.name, second.share)] : [first.name]));
     }
-    const share = Math.round(100 * Number(chance));
-    if (told) ends.forEach((end, place) => setText(end.share, `${place ? 100 - share : share} %`));
+    const share = typeof chance === "number" ? Math.round(100 * chance) : null;
+    ends.forEach((end, place) => setText(end.share, share === null ? "" : `${place ? 100 - share : share} %`));
     const now = JSON.stringify([names, sides]);
     if (now === named) return;
     named = now;
     if (!two) return setText(ends[0].name, clip(names.join(" v "), 90));
-    ends.forEach((end, place) => replace(end.name, emblem(names[place]), " ", ...[sides[place], names[place]].filter(Boolean).map((one, part) => h(part ? "small" : "bdi", {}, part ? " " : null, clip(one, 40)))));
+    ends.forEach((end, place) => replace(end.name, emblem(names[place]), ...[sides[place], names[place]].filter(Boolean).map((one, part) => h(part ? "small" : "bdi", {}, clip(one, 40)))));
   }
 
   /** Its progress, with its chances so far if there are any. @param {import("../live/wall.js").Tile} tile */

@@ -50,7 +50,7 @@ from spectator.runs.run_records import RunRecords
 from .background.child_processes import AlternativesProcess, ReadingProcess
 from .background.exhibition import Exhibition
 from .background.housekeeping import Deletions, Housekeeper, LongRecordScanner, UnfinishedQuota
-from .background.league import League, league_captains
+from .background.league import CaptainLeague, league_captains
 from .background.live_notices import open_notices
 from .background.narration import open_narration
 from .background.recovery import CommandPoller, Readiness, Takeover, UnplayedEpisodes
@@ -271,14 +271,14 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 def _league(
     settings: Settings, cast: Cast, supervisor: Supervisor, journal: SqlJournal, scorekeeper: Scorekeeper
-) -> League | None:
+) -> CaptainLeague | None:
     """Return the league, if it is on and the world has captains for it."""
     if not settings.league:
         return None
     world = cast.load(settings.environment)
     captains = league_captains(world, settings.league_captains)
     pace = Pace(settings.league_pace)
-    league = League(world, captains, settings.league_legs, pace, supervisor, journal, scorekeeper)
+    league = CaptainLeague(world, captains, settings.league_legs, pace, supervisor, journal, scorekeeper)
     return league if captains else None
 
 

@@ -19,7 +19,7 @@ from spectator.journal.sql_journal import SqlJournal
 
 from ..security.masking import OperatorOrders
 from ..security.slot_queue import SlotQueue
-from .league import League
+from .league import CaptainLeague
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +63,7 @@ class Exhibition:
     def __init__(
         self,
         environment: str | None,
-        league: League | None,
+        league: CaptainLeague | None,
         supervisor: Supervisor,
         journal: SqlJournal,
         queue: SlotQueue,

@@ -71,7 +71,7 @@ class LeagueState:
     champions: LeagueMatch | None
 
 
-class League:
+class CaptainLeague:
     """Derives the league's state and its next match from the journal.
 
     Args:

@@ -17,7 +17,7 @@ from spectator.evaluation.intervals import Interval
 from spectator.evaluation.league import FINAL, Fixture, LeagueMatch, Season, TableRow
 from spectator.text import clean_text
 
-from ..background.league import League, LeagueState
+from ..background.league import CaptainLeague, LeagueState
 from ..services import Services, services_of
 from .templates import Page, Templates, static_path
 
@@ -147,7 +147,7 @@ async def league_view(services: Services) -> LeagueView | None:
 class _LeagueDrawing:
     """Renders one state of the league."""
 
-    def __init__(self, league: League, state: LeagueState, services: Services) -> None:
+    def __init__(self, league: CaptainLeague, state: LeagueState, services: Services) -> None:
         self._league = league
         self._season: Season = state.season
         self._before = state.champions

@@ -165,7 +165,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         housekeeper = Housekeeper(journal, keep, clock)
         unfinished = UnfinishedQuota(journal, settings.keep_mb, supervisor, clock)
         environment = settings.environment if settings.exhibition else None
-        league = _league(settings, cast, supervisor, journal, scorekeeper)
+        league = _league(settings, cast, supervisor, journal, scorekeeper, clock)
         ready = readiness.over.is_set
         exhibition = Exhibition(environment, league, supervisor, journal, queue, orders, ready, clock)
         start("scorekeeper", scorekeeper.run())
@@ -270,7 +270,12 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
 
 
 def _league(
-    settings: Settings, cast: Cast, supervisor: Supervisor, journal: SqlJournal, scorekeeper: Scorekeeper
+    settings: Settings,
+    cast: Cast,
+    supervisor: Supervisor,
+    journal: SqlJournal,
+    scorekeeper: Scorekeeper,
+    clock: Clock,
 ) -> CaptainLeague | None:
     """Return the league, if it is on and the world has captains for it."""
     if not settings.league:
@@ -278,7 +283,9 @@ def _league(
     world = cast.load(settings.environment)
     captains = league_captains(world, settings.league_captains)
     pace = Pace(settings.league_pace)
-    league = CaptainLeague(world, captains, settings.league_legs, pace, supervisor, journal, scorekeeper)
+    league = CaptainLeague(
+        world, captains, settings.league_legs, pace, supervisor, journal, scorekeeper, clock
+    )
     return league if captains else None
 
 

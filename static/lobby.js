@@ -12,6 +12,8 @@ import { mountStartForm } from "./ui/start_form.js";
 const EVERY_MS = 4_000;
 /** How long to wait for live episodes before the page is shown without them. */
 const PATIENCE_MS = 1_500;
+/** How long after an end its result is in the table. */
+const READ_MS = 2_000;
 
 const root = pageRoot();
 const state = byId("state");
@@ -52,7 +54,7 @@ async function refresh() {
   if (!status.ok) return;
   const running = [...status.body.running, ...status.body.shown].map((/** @type {any} */ one) => one.episode_id).join();
   if (running !== known || played.failed()) await played.reload();
-  if (running !== known && !byId("main").classList.contains("waiting")) refreshLeague();
+  if (running !== known && !byId("main").classList.contains("waiting")) setTimeout(refreshLeague, READ_MS);
   known = running;
   if (form.failed()) await form.load();
 }

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
+from spectator.clock import Clock
 from spectator.environments.world import World
 from spectator.episodes.controls import Pace
 from spectator.episodes.plan import EpisodePlan, EpisodeRequest
@@ -24,10 +26,13 @@ from spectator.journal.contract import EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.policy import Preset
 
-KEPT_SEASONS = 2
+KEPT_SEASONS: Final = 2
 """Seasons whose records are kept: the one that is played and the one before."""
 
-MOST_MATCHES = 1000
+FRESH_S: Final = 1.0
+"""Seconds for which pages share one state."""
+
+MOST_MATCHES: Final = 1000
 """Most recorded matches that are read."""
 
 
@@ -89,6 +94,7 @@ class CaptainLeague:
         supervisor: Supervisor,
         journal: SqlJournal,
         scorekeeper: Scorekeeper,
+        clock: Clock,
     ) -> None:
         self.world = world
         self.captains = captains
@@ -97,6 +103,8 @@ class CaptainLeague:
         self._supervisor = supervisor
         self._journal = journal
         self._scorekeeper = scorekeeper
+        self._clock = clock
+        self._read: tuple[float, LeagueState] | None = None
 
     @property
     def can_play(self) -> bool:
@@ -109,14 +117,17 @@ class CaptainLeague:
         return names[5 * place % len(names)] if names else ""  # 5: not all from the same end of the alphabet
 
     async def state(self) -> LeagueState:
-        """Return the state of the league.
+        """Return the state of the league, at most :data:`FRESH_S` old.
 
         Raises:
             JournalError: The journal cannot be read.
         """
-        matches = await self._matches()
-        season = newest_season(list(self.captains), self.legs, matches)
-        return LeagueState(season, last_final(season, matches))
+        now = self._clock.monotonic()
+        if self._read is None or now - self._read[0] > FRESH_S:
+            matches = await self._matches()
+            season = newest_season(list(self.captains), self.legs, matches)
+            self._read = now, LeagueState(season, last_final(season, matches))
+        return self._read[1]
 
     async def next_plan(self) -> EpisodePlan | None:
         """Plan the next match; ``None`` while one is played or results are still being read.

@@ -102,8 +102,7 @@ class LeagueView:
     """The league as the pages show it.
 
     Args:
-        lacks: Why no league is played; empty if one is.
-        unread: Whether the journal cannot be read now.
+        lacks: Why there is nothing to show; empty if there is.
         played: Matches of the season that are settled.
         of: Matches of the season with its final.
         upcoming: All fixtures left, the next one first.
@@ -114,11 +113,9 @@ class LeagueView:
     """
 
     lacks: str = ""
-    unread: bool = False
     season: int = 1
     played: int = 0
     of: int = 0
-    pace: str = ""
     live: Meeting | None = None
     upcoming: Sequence[Meeting] = ()
     results: Sequence[Meeting] = ()
@@ -140,7 +137,7 @@ async def league_view(services: Services) -> LeagueView | None:
         async with asyncio.timeout(PATIENCE_S):
             state = await league.state()
     except (JournalError, TimeoutError):
-        return LeagueView(unread=True)
+        return LeagueView(lacks="The record is unavailable right now, and with it the table.")
     return _LeagueDrawing(league, state, services).view()
 
 
@@ -151,6 +148,7 @@ class _LeagueDrawing:
         self._league = league
         self._season: Season = state.season
         self._before = state.champions
+        self._labels = services.cast.opponent_label
         self._mask: Callable[[str], str] = services.operator_orders.mask.text
 
     def view(self) -> LeagueView:
@@ -166,7 +164,6 @@ class _LeagueDrawing:
             season=season.number,
             played=len(season.played),
             of=len(season.fixtures) + 1,
-            pace=self._league.pace.value,
             live=None if live is None else self._match(live),
             upcoming=upcoming,
             results=[self._match(one) for one in season.results],
@@ -178,7 +175,9 @@ class _LeagueDrawing:
 
     def _side(self, captain: str, label: str = "") -> Side:
         preset = self._league.captains.get(captain)
-        shown = clean_text(self._mask(label or (captain if preset is None else preset.label)), 60)
+        if preset is None:
+            label = label or self._labels(self._league.world.name, captain)
+        shown = clean_text(self._mask(label if preset is None else preset.label), 60)
         return Side(captain, shown, "" if preset is None else self._league.team(captain), *emblem(shown))
 
     def _fixture(self, fixture: Fixture) -> Meeting:

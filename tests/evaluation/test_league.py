@@ -56,7 +56,8 @@ class Record:
                 "a result", False,
                 tuple(
                     SeatFigures(
-                        actor, captain, captain, "model", {} if won is None else {"outcome": won}, 10,
+                        actor, captain, captain, "model",
+                        {} if won is None else {"outcome": won, "decision_value": 10 * won}, 10,
                         {"unreachable": 10 - own} if actor == "home" and own < 10 else {},
                     )
                     for actor, captain, won in (
@@ -99,6 +100,9 @@ def test_a_season_is_played_to_its_final_and_the_next_begins() -> None:
     share = season.table[0].sums.share
     assert share is not None and share.low < 0.75 == share.value < share.high
     assert season.head_to_head["a", "b"] == (0, 1, 0)
+    best = season.best_decisions
+    assert best is not None and (best[0].fixture, best[1]) == (1, -10.0)
+    assert [row.longest_run for row in season.table] == [1, 1, 0]
     assert season.upcoming == [Fixture(FINAL, "a", "b")] and not season.is_over
     final = record.add("1.final", "a", "b", 0.0)
     season = record.season()

@@ -178,7 +178,8 @@ class _LeagueDrawing:
         if preset is None:
             label = label or self._labels(self._league.world.name, captain)
         shown = clean_text(self._mask(label if preset is None else preset.label), 60)
-        return Side(captain, shown, "" if preset is None else self._league.team(captain), *emblem(shown))
+        team = "" if preset is None else self._mask(self._league.team(captain))
+        return Side(captain, shown, team, *emblem(shown))
 
     def _fixture(self, fixture: Fixture) -> Meeting:
         return Meeting(_name(fixture.number), self._side(fixture.home), self._side(fixture.away))

@@ -51,20 +51,24 @@ def test_the_lobby_is_the_front_page_of_the_league(tmp_path: Path, open_page: Op
         played = int(group.split(".")[1]) - 1
         for size in (PHONE, WIDE):
             for script in (False, True):
-                page = open_page(f"{app.base_url}/", viewport=size, java_script_enabled=script)
+                look = {"viewport": size, "color_scheme": "light" if size is PHONE else "dark"}
+                page = open_page(f"{app.base_url}/", java_script_enabled=script, **look)
                 see_front(page, played)
                 assert not page.evaluate(WIDER_THAN_THE_WINDOW)
             assert not violations(page)
         who = page.locator("#large .tile__who")
         expect(who).to_have_count(2)
-        for place, team in enumerate(
-            page.locator("#league-now + ol > li").first.locator(".side2__team").all()
-        ):
-            expect(who.nth(place).locator("bdi")).to_have_text(team.inner_text())
+        live = page.locator("#league-now + ol > li").first
+        for place in (0, 1):  # team and captain
+            for shown, listed in (("bdi", ".side2__team"), ("small", ".side2 small")):
+                expect(who.nth(place).locator(shown)).to_have_text(
+                    live.locator(listed).nth(place).inner_text()
+                )
         table = open_page(f"{app.base_url}/league", viewport=PHONE, java_script_enabled=False)
         for heading in ("Table", "Results", "Fixtures", "Head to head", "Records of the season", "Rules"):
             expect(table.get_by_role("heading", name=heading, exact=True)).to_be_visible()
         assert not table.evaluate(WIDER_THAN_THE_WINDOW)
-        assert not violations(open_page(f"{app.base_url}/league", viewport=PHONE))
+        for scheme in ("light", "dark"):
+            assert not violations(open_page(f"{app.base_url}/league", viewport=PHONE, color_scheme=scheme))
         app.client.post("/custom/pace", json={"episode_id": name, "pace": "max"})
         expect(page.locator("#league")).to_contain_text(f"{played + 1} of 16 matches played", timeout=20_000)

@@ -46,21 +46,21 @@ def league_captains(world: World, named: Sequence[str]) -> dict[str, Preset]:
     Raises:
         ConfigurationError: One of those named cannot play in a league; says why.
     """
-    able = {name: one for name, one in world.captains.items() if name in world.opponents}
+    able = {name: one for name, one in world.captains.items() if name in world.opponents and _can(one)}
     for name in named:
         if name not in able:
-            raise ConfigurationError(
-                f"SPECTATOR_LEAGUE_CAPTAINS: {name!r} cannot take both seats of {world.name}; use "
-                f"{', '.join(able)}"
+            missing = (
+                getattr(world.captains.get(name), "missing", None) or "cannot take both seats of a league"
             )
-        if able[name].source in ("human", "oracle") or able[name].mirrors:
-            raise ConfigurationError(f"SPECTATOR_LEAGUE_CAPTAINS: {name!r} cannot play in a league")
-        if (missing := able[name].missing) is not None:
-            raise ConfigurationError(f"SPECTATOR_LEAGUE_CAPTAINS: {name!r} {missing}")
+            raise ConfigurationError(f"SPECTATOR_LEAGUE_CAPTAINS: {name!r} {missing}; use {', '.join(able)}")
     chosen = named or [one for pair in world.pairings() for one in pair if one is not None]
     usual = [] if named else [one for pair in world.showcase for one in pair]
     unique = dict.fromkeys(one for one in [*chosen, *usual] if one in able)
     return {name: able[name] for name in list(unique)[:MOST_CAPTAINS]}
+
+
+def _can(preset: Preset) -> bool:
+    return preset.missing is None and preset.source not in ("human", "oracle") and not preset.mirrors
 
 
 @dataclass(frozen=True, slots=True)

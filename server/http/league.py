@@ -13,7 +13,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spectator.errors import JournalError
-from spectator.evaluation.intervals import Interval
 from spectator.evaluation.league import FINAL, Fixture, LeagueMatch, Season, TableRow
 from spectator.text import clean_text
 
@@ -23,9 +22,6 @@ from .templates import Page, Templates, static_path
 
 LOOKS: Final = 12
 """Looks of an emblem; the classes are in tile.css, and ui/emblem.js draws the same."""
-
-FORM: Final = 5
-"""Matches in the form that is shown."""
 
 PATIENCE_S: Final = 2.0
 """Seconds that a page waits for the journal, before it is shown without the record."""
@@ -83,16 +79,12 @@ class TableLine:
     """A line of the table.
 
     Args:
-        share: Matches won with the 95 % interval.
-        form: Marks of the last matches, oldest first.
         own: Share of its decisions that it made itself; ``None`` if that is all of them.
         met: By opponent, in the table's order: matches won and lost, or ``None`` where they have not met.
     """
 
     side: Side
     row: TableRow
-    share: Interval | None
-    form: Sequence[str]
     own: float | None
     met: Sequence[tuple[int, int] | None]
 
@@ -195,15 +187,13 @@ class _LeagueDrawing:
         return Meeting(_name(match.fixture), home, away, won, said, summary.episode_id)
 
     def _standing(self, row: TableRow) -> TableLine:
-        met = [
-            None if (cell := self._season.head_to_head.get((row.captain, other.captain))) is None
-            else (cell[0], cell[2])
-            for other in self._season.table
-        ]  # fmt: skip
+        met = (self._season.head_to_head.get((row.captain, other.captain)) for other in self._season.table)
         own = row.sums.own_share
-        complete = own is None or own == 1.0
         return TableLine(
-            self._side(row.captain), row, row.sums.share, row.form[-FORM:], None if complete else own, met
+            self._side(row.captain),
+            row,
+            None if own == 1.0 else own,
+            [None if cell is None else (cell[0], cell[2]) for cell in met],
         )
 
     def _records(self) -> list[tuple[str, str, str]]:

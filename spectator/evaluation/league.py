@@ -44,18 +44,13 @@ class Fixture(NamedTuple):
     home: str
     away: str
 
-    @property
-    def is_final(self) -> bool:
-        """Whether it is the season's last match."""
-        return self.number == FINAL
-
     def group(self, season: int) -> str:
         """Return the group of its matches.
 
         >>> Fixture(12, "a", "b").group(3), Fixture(FINAL, "a", "b").group(3)
         ('3.12', '3.final')
         """
-        return f"{season}.{'final' if self.is_final else self.number}"
+        return f"{season}.{'final' if self.number == FINAL else self.number}"
 
 
 def round_robin(captains: Sequence[str], legs: int) -> list[Fixture]:
@@ -151,7 +146,6 @@ class TableRow:
     captain: str
     sums: Sums = field(default_factory=Sums)
     form: list[str] = field(default_factory=list)
-    without_result: int = 0
 
     @property
     def points(self) -> int:
@@ -298,7 +292,6 @@ def _add(rows: Mapping[str, TableRow], match: LeagueMatch) -> None:
             continue
         if figures is not None and len(figures.seats) == 2:
             row.sums.add(figures, figures.seats[place], figures.seats[1 - place])
-        row.without_result += outcome is None and (figures is not None or match.failed)
         share = outcome if outcome is None or place == 0 else 1.0 - outcome
         mark = "N" if share is None else "W" if share > 0.5 else "L" if share < 0.5 else "T"
         if figures is not None or match.failed:

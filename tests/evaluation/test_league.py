@@ -138,7 +138,7 @@ def test_the_next_match_after_one_that_did_not_end_well() -> None:
         record.add("1.1", "c", "b", None, "environment_error")
     season = record.season()
     assert season.upcoming[0].number == 2 and season.played[1].failed
-    assert [row.without_result for row in season.table] == [0, 1, 1]
+    assert [row.form for row in season.table] == [[], ["N"], ["N"]]
     record.add("1.2", "c", "a", 1.0, own=0)
     season = record.season()
     assert season.upcoming[0].number == 3

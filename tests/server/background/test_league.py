@@ -91,7 +91,7 @@ def test_it_gives_its_slot_to_visitors_and_plays_the_match_again(
     [
         (("heuristic", "nobody"), "'nobody' cannot take both seats"),
         (("heuristic", "oracle"), "'oracle' cannot take both seats"),
-        (("heuristic", "human"), "'human' cannot play in a league"),
+        (("heuristic", "human"), "'human' cannot take both seats"),
         (("heuristic", "llm:openai"), "'llm:openai' needs"),
     ],
 )

@@ -46,20 +46,21 @@ def league_captains(world: World, named: Sequence[str]) -> dict[str, Preset]:
     Raises:
         ConfigurationError: One of those named cannot play in a league; says why.
     """
-    able = {name: one for name, one in world.captains.items() if name in world.opponents and _can(one)}
+    if len(named) > MOST_CAPTAINS:
+        raise ConfigurationError(
+            f"SPECTATOR_LEAGUE_CAPTAINS: names {len(named)} captains; use at most {MOST_CAPTAINS}"
+        )
+    able = {name: one for name, one in world.captains.items() if name in world.opponents and _can_play(one)}
     for name in named:
         if name not in able:
-            missing = (
-                getattr(world.captains.get(name), "missing", None) or "cannot take both seats of a league"
-            )
-            raise ConfigurationError(f"SPECTATOR_LEAGUE_CAPTAINS: {name!r} {missing}; use {', '.join(able)}")
-    chosen = named or [one for pair in world.pairings() for one in pair if one is not None]
-    usual = [] if named else [one for pair in world.showcase for one in pair]
-    unique = dict.fromkeys(one for one in [*chosen, *usual] if one in able)
-    return {name: able[name] for name in list(unique)[:MOST_CAPTAINS]}
+            preset = world.captains.get(name)
+            why = (preset and preset.missing) or "cannot take both seats of a league"
+            raise ConfigurationError(f"SPECTATOR_LEAGUE_CAPTAINS: {name!r} {why}; use {', '.join(able)}")
+    watched = [name for pair in (*world.pairings(), *world.showcase) for name in pair]
+    return {name: able[name] for name in dict.fromkeys(named or watched) if name in able}
 
 
-def _can(preset: Preset) -> bool:
+def _can_play(preset: Preset) -> bool:
     return preset.missing is None and preset.source not in ("human", "oracle") and not preset.mirrors
 
 

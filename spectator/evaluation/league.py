@@ -19,7 +19,7 @@ from spectator.evaluation.standings import Sums
 from spectator.journal.contract import EpisodeSummary
 
 MOST_CAPTAINS: Final = 16
-"""Most captains of a league; more are left out."""
+"""Most captains of a league."""
 
 TRIES: Final = 3
 """Matches of a fixture that may fail before it stays without a result."""

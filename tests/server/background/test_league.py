@@ -93,6 +93,7 @@ def test_it_gives_its_slot_to_visitors_and_plays_the_match_again(
         (("heuristic", "oracle"), "'oracle' cannot take both seats"),
         (("heuristic", "human"), "'human' cannot take both seats"),
         (("heuristic", "llm:openai"), "'llm:openai' needs"),
+        (("heuristic",) * 17, "names 17 captains; use at most 16"),
     ],
 )
 def test_captains_that_cannot_play_are_named(named: tuple[str, ...], why: str) -> None:

@@ -29,6 +29,7 @@ from .http import (
     control,
     episodes,
     leaderboard,
+    league,
     live,
     operations,
     rollouts,
@@ -43,10 +44,11 @@ from .http.assets import mount_assets
 from .http.control import ChooseEpisode, ChoosePace
 from .http.episodes import GiveNote
 from .http.operations import ChooseName
-from .http.pages import Templates, install_error_pages, pages_router
+from .http.pages import install_error_pages, pages_router
 from .http.responses import Compression
 from .http.seats import Act
 from .http.start_requests import ForkEpisode, StartEpisode
+from .http.templates import Templates
 from .openenv import register_openenv
 from .process import Server, configure_logging, listen, server_of, within_open_files
 from .security.faults import describe, install_faults
@@ -110,6 +112,7 @@ def create_app(settings: Settings) -> FastAPI:
         pages_router(templates),
         sign_in.sign_in_router(templates),
         leaderboard.leaderboard_page(templates),
+        league.league_page(templates),
         sharing.sharing_pages(templates),
         analysis.reliability_page(templates),
         voice.voice_page(templates),

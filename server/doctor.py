@@ -23,7 +23,7 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
 from spectator.errors import SpectatorError
-from spectator.evaluation.figures import EXHIBITION
+from spectator.evaluation.figures import EXHIBITION, LEAGUE
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.ownership import INTERVAL_S, living, unowned_episodes
 from spectator.journal.replicas import lagging, replicas
@@ -317,7 +317,7 @@ class OutsideChecks:
         found: list[str] = []
         for one in listed.json()["episodes"]:
             episode_id = one["episode_id"]
-            if episode_id in played or one["run_id"] not in (None, EXHIBITION) or len(found) == NAMED:
+            if episode_id in played or one["run_id"] not in (None, EXHIBITION, LEAGUE) or len(found) == NAMED:
                 continue  # workers play the episodes of runs
             entry = (await self._client.get(f"api/episodes/{episode_id}")).json()
             only_last = {"after_seq": entry.get("head_seq", 1) - 1, "limit": 1}

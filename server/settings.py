@@ -61,6 +61,7 @@ PUBLIC: Final[Mapping[str, Any]] = {
     "openenv_compute_s_per_minute": 30.0,
     "option_limits": ("max_overs=20", "forecast_futures=1000", "turns=500", "payload_bytes=4096"),
     "trusted_hops": 1,
+    "league": True,
 }
 """Defaults of a server on the internet; docs/settings.md lists them."""
 
@@ -285,6 +286,17 @@ class Settings(CapSettings):
     """Whether two free captains play an exhibition match while no other match runs and the lobby or the wall
     has visitors. It gives its slot to any client that wants one, counts in no limit and no standings, and
     keeps 3 records."""
+    league: bool = False
+    """Whether captains play a league instead of exhibitions, with or without visitors; on in the public
+    profile. Its matches give their slot to any client that wants one and are then played again, and the
+    records of two seasons are kept; see docs/operator.md."""
+    league_captains: WordList = ()
+    """Captains of the league, 2 to 16, such as `planner trained llm:ollama`; models count in the limits of a
+    day. Empty = the world's own captains worth watching, all free of charge."""
+    league_legs: Annotated[int, Field(ge=1, le=2)] = 2
+    """How often each captain of the league meets each other one in a season, in swapped seats."""
+    league_pace: Literal["broadcast", "fast", "max"] = "broadcast"
+    """Pace of the league's matches."""
     join_assets: bool = True
     """Whether each page's scripts and styles are sent as one file each, without comments; `false` sends the
     source files, for development."""

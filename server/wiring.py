@@ -19,7 +19,7 @@ from spectator.cast import Cast
 from spectator.catalog import world_names
 from spectator.clock import Clock, SystemClock
 from spectator.environments.world import MAX_SEED
-from spectator.episodes.controls import EpisodeLimits
+from spectator.episodes.controls import EpisodeLimits, Pace
 from spectator.episodes.crash_log import FILE as CRASHES_FILE
 from spectator.episodes.crash_log import CrashLog
 from spectator.episodes.embargo import PublicReader
@@ -42,6 +42,7 @@ from spectator.journal.contract import Journal
 from spectator.journal.notes import FILE as NOTES_FILE
 from spectator.journal.notes import NoteStore
 from spectator.journal.retention import Keep
+from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.model_presets import preload
 from spectator.policies.spending import SpendLedger
 from spectator.runs.run_records import RunRecords
@@ -49,6 +50,7 @@ from spectator.runs.run_records import RunRecords
 from .background.child_processes import AlternativesProcess, ReadingProcess
 from .background.exhibition import Exhibition
 from .background.housekeeping import Deletions, Housekeeper, LongRecordScanner, UnfinishedQuota
+from .background.league import CaptainLeague, league_captains
 from .background.live_notices import open_notices
 from .background.narration import open_narration
 from .background.recovery import CommandPoller, Readiness, Takeover, UnplayedEpisodes
@@ -163,7 +165,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         housekeeper = Housekeeper(journal, keep, clock)
         unfinished = UnfinishedQuota(journal, settings.keep_mb, supervisor, clock)
         environment = settings.environment if settings.exhibition else None
-        exhibition = Exhibition(environment, supervisor, journal, queue, orders, readiness.over.is_set, clock)
+        league = _league(settings, cast, supervisor, journal, scorekeeper, clock)
+        ready = readiness.over.is_set
+        exhibition = Exhibition(environment, league, supervisor, journal, queue, orders, ready, clock)
         start("scorekeeper", scorekeeper.run())
         start("narration", narration.attend(signals, supervisor, audience))
         start("keepalive", keepalive.run())
@@ -263,6 +267,26 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             poll = CommandPoller(commands, lambda command: carry_out(command, services), clock, tasks)
             start("commands", poll.run())
         yield services
+
+
+def _league(
+    settings: Settings,
+    cast: Cast,
+    supervisor: Supervisor,
+    journal: SqlJournal,
+    scorekeeper: Scorekeeper,
+    clock: Clock,
+) -> CaptainLeague | None:
+    """Return the league, if it is on and the world has captains for it."""
+    if not settings.league:
+        return None
+    world = cast.load(settings.environment)
+    captains = league_captains(world, settings.league_captains)
+    pace = Pace(settings.league_pace)
+    league = CaptainLeague(
+        world, captains, settings.league_legs, pace, supervisor, journal, scorekeeper, clock
+    )
+    return league if captains else None
 
 
 async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:

@@ -12,6 +12,8 @@ import { mountStartForm } from "./ui/start_form.js";
 const EVERY_MS = 4_000;
 /** How long to wait for live episodes before the page is shown without them. */
 const PATIENCE_MS = 1_500;
+/** How long after an end its result is in the table. */
+const READ_MS = 2_000;
 
 const root = pageRoot();
 const state = byId("state");
@@ -52,8 +54,23 @@ async function refresh() {
   if (!status.ok) return;
   const running = [...status.body.running, ...status.body.shown].map((/** @type {any} */ one) => one.episode_id).join();
   if (running !== known || played.failed()) await played.reload();
+  if (running !== known && !byId("main").classList.contains("waiting")) setTimeout(refreshLeague, READ_MS);
   known = running;
   if (form.failed()) await form.load();
+}
+
+/** The league as the server draws it now. Parsed by the browser as a document, in which no script runs. */
+function refreshLeague() {
+  const place = document.getElementById("league");
+  if (!place) return;
+  const request = new XMLHttpRequest();
+  request.responseType = "document";
+  request.onload = () => {
+    const drawn = request.response?.getElementById("league");
+    if (drawn) place.replaceChildren(...drawn.childNodes);
+  };
+  request.open("GET", root);
+  request.send();
 }
 
 /** One round after another, never two at once. */

@@ -76,7 +76,7 @@ const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`,
 const plainText = plainWhenAsked({ button: byId("text"), place: byId("plain"), stage, sections: (state) => panel.sections(state), onToggle: () => { drawnSeq = -1; schedule(); } });
 timeline.reading = panel.reading;
 const ending = mountEnding(root, {
-  timeline, fork: byId("fork"), turns: () => panel.turns(timeline.headState, (moment) => { const seq = seqOf(timeline, moment); return seq === null ? null : timeline.stateAt(timeline.turnEnd(seq)); }),
+  timeline, fork: byId("fork"), names: () => panel.names(timeline.headState), turns: () => panel.turns(timeline.headState, (moment) => { const seq = seqOf(timeline, moment); return seq === null ? null : timeline.stateAt(timeline.turnEnd(seq)); }),
   restart: async () => { await source.reach(1); act((it) => { it.seek(0); it.play(false); }); },
 });
 mountGoTo({ timeline, act, wholeRecord });

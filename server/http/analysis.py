@@ -30,8 +30,8 @@ from ..security.faults import Refused, documented
 from ..services import Services, ServicesDep, services_of
 from ..viewers.wire import MAX_SEQ
 from .episodes import summary_of
-from .pages import Page, Templates, static_path
 from .responses import MaskedRoute, lines_of, reading
+from .templates import Page, Templates, static_path
 
 EPISODES: Final = 8
 """Episodes whose decisions are cached, about 100 kB each."""

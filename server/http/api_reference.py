@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
-from .pages import Page, Templates
+from .templates import Page, Templates
 
 DONE: Final = "Successful Response"
 """FastAPI's default description of an answer."""

@@ -22,10 +22,10 @@ from spectator.errors import (
     InvalidRequest,
     JournalUnavailable,
 )
-from spectator.evaluation.figures import EXHIBITION
 from spectator.journal.commands import STOP
 from spectator.journal.contract import EpisodeSummary
 
+from ..background.exhibition import OWN
 from ..security import faults
 from ..security.bodies import Body, body_of, documented_body
 from ..security.budget import Costly
@@ -107,7 +107,7 @@ class RunningEpisode(BaseModel):
     viewers: int = Field(ge=0, description="Viewers at all servers")
     usage: dict[str, SeatUsage] = Field(description="Usage of models so far, by actor")
     exhibition: bool = Field(
-        default=False, description="Whether it is an exhibition match, which gives way to any other"
+        default=False, description="Whether the server plays it by itself, so that it gives way to any other"
     )
 
 
@@ -152,7 +152,7 @@ def describe_running(live: EpisodeHandle, services: Services) -> RunningEpisode:
         trouble=None if live.trouble is None else live.trouble.message,
         viewers=services.audience.total(live.episode_id),
         usage=usage_in(live.usage),
-        exhibition=live.plan.run_id == EXHIBITION,
+        exhibition=live.plan.run_id in OWN,
     )
 
 

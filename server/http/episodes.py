@@ -61,6 +61,9 @@ class EpisodeEntry(BaseModel):
         description="The sum of all rewards, if it finished; in [0, 1] in most worlds"
     )
     result: str | None = Field(description="The result in words, if it finished")
+    outcome: float | None = Field(
+        description="1 if the captain won, 0 if it lost, 0.5 for a tie; null if unknown, and until it is read"
+    )
     turns: int | None = Field(description="Turns taken, after the end")
     head_seq: int = Field(description="Number of its last event")
     detail: str | None = Field(description="What went wrong, if anything, after the end")
@@ -251,8 +254,11 @@ async def _is_plain(services: Services, summary: EpisodeSummary, *, recorded: bo
 
 def _entry(summary: EpisodeSummary, services: Services) -> EpisodeEntry:
     label = services.cast.opponent_label(summary.environment, summary.opponent)
-    fields = {name: getattr(summary, name) for name in EpisodeEntry.model_fields if name != "opponent_label"}
-    return EpisodeEntry(**fields, opponent_label=label)
+    figures = services.scorekeeper.by_id.get(summary.episode_id)
+    fields = {name: getattr(summary, name, None) for name in EpisodeEntry.model_fields}
+    return EpisodeEntry(
+        **fields | {"opponent_label": label, "outcome": None if figures is None else figures.outcome}
+    )
 
 
 PRIVATE: Final = "no-store, private"

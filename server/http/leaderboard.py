@@ -34,8 +34,8 @@ from ..security import faults
 from ..security.budget import Held
 from ..security.faults import documented
 from ..services import Services, ServicesDep, services_of
-from .pages import Page, Templates, static_path
 from .responses import MaskedRoute
+from .templates import Page, Templates, static_path
 
 
 def unusual_options(environment: str, options: Mapping[str, Any]) -> list[str]:

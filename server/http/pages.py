@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -13,11 +12,10 @@ from typing import Final
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, FastAPI
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 
 from spectator import __version__
 from spectator.catalog import load_world, world_names
@@ -30,48 +28,12 @@ from spectator.text import clean_text
 from ..security.faults import http_problem
 from ..services import Services, services_of
 from ..viewers.wire import EPISODE_ID
-from .assets import folder, sheet_paths
+from .league import PATIENCE_S, LeagueView, league_view
 from .previews import headline_now, public_root
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Context of every template.
-
-    Args:
-        root: Relative path from the page to the lobby, valid below any prefix.
-    """
-
-    root: str
-    static: str
-    title: str
-
-
-class Templates:
-    """The pages' templates; missing fields are errors, and all values are escaped."""
-
-    def __init__(self, *, join: bool) -> None:
-        self._environment = Environment(
-            loader=FileSystemLoader(folder("templates")), autoescape=True, undefined=StrictUndefined
-        )
-        self._environment.filters["sheet_paths"] = functools.partial(sheet_paths, join=join)
-
-    def render(self, template: str, page: Page, *, status: int = 200) -> HTMLResponse:
-        """Render a page; browsers revalidate it, since it names digests of static files."""
-        html = self._environment.get_template(template).render(page=page)
-        return HTMLResponse(html, status_code=status, headers={"Cache-Control": "no-cache"})
-
-
-def static_path(request: Request) -> str:
-    """Return the path of the static files, with their digest, from the root."""
-    path: str = request.app.state.static_path
-    return path
-
+from .templates import Page, Templates, static_path
 
 MOST_RUNNING: Final = 4
 MOST_PLAYED: Final = 5
-PATIENCE_S: Final = 2.0
-"""Seconds that the lobby waits for the journal, before it omits ended episodes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +68,7 @@ class LobbyPage(Page):
     world: str
     captains: Sequence[SuggestedCaptain]
     trained: bool
+    league: LeagueView | None
     running: Sequence[LobbyEpisode]
     played: Sequence[LobbyEpisode] | None
 
@@ -125,16 +88,21 @@ async def lobby_page(request: Request) -> LobbyPage:
         world=world.title,
         captains=[SuggestedCaptain(one.name, one.label, one.summary) for one in presets],
         trained=presets[0].source == "model" and captain in world.opponents,
+        league=await league_view(services),
         running=await _running(services),
         played=await _played(services),
     )
 
 
 def who_played(summary: EpisodeSummary, services: Services) -> str:
-    """Return the captains of a recorded episode, by their names for people."""
+    """Return the captains of a recorded episode, by their names for people, and which of them won."""
     captain = clean_text(summary.captain_label, 60)
     opponent = services.cast.opponent_label(summary.environment, summary.opponent)
-    return f"{captain} against {clean_text(opponent, 60)}" if opponent else captain
+    figures = services.scorekeeper.by_id.get(summary.episode_id)
+    verbs = {1.0: "beat", 0.5: "tied with", 0.0: "lost to"}
+    outcome = None if figures is None else figures.outcome
+    met = "against" if outcome is None else verbs.get(outcome, "against")
+    return f"{captain} {met} {clean_text(opponent, 60)}" if opponent else captain
 
 
 async def _running(services: Services) -> list[LobbyEpisode]:

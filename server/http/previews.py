@@ -43,6 +43,7 @@ from spectator.text import clean_text
 
 from ..lru_cache import LruCache
 from ..services import Services, services_of
+from ..viewers.wall import side_names
 from .episodes import summary_of
 from .responses import lines_of
 
@@ -74,6 +75,7 @@ class EpisodePreview:
         status: ``live``, ``paused`` or ``ended``.
         at: Position in the game; empty if unknown.
         progress: Completed share of the game, in [0, 1]; ``None`` if unknown.
+        sides: The names of their sides, such as teams, likewise; empty if there are none.
         chances: The agent's chances to win, each in [0, 1], oldest first; empty in worlds without them.
         line: The newest line of commentary that differs from the headline.
         head_seq: Number of the last event it includes.
@@ -83,6 +85,7 @@ class EpisodePreview:
     title: str
     headline: str
     seats: tuple[str, ...]
+    sides: tuple[str, ...]
     status: str
     at: str
     progress: float | None
@@ -141,6 +144,7 @@ def read_preview(
         title=clean_text(str(episode["title"]), 60),
         headline=clean_text(mask.text(headline), LONGEST),
         seats=seats,
+        sides=tuple(clean_text(mask.text(one), 40) for one in _sides(str(episode["environment"]), world)),
         status=str(episode["status"]),
         at=clean_text(mask.text(str(seen.get("at", ""))), 40),
         progress=_share(seen.get("progress")),
@@ -155,6 +159,10 @@ def _chances(environment: str, seen: Mapping[str, Any]) -> tuple[float, ...]:
     if world is None or world.chances is None:
         return ()
     return tuple(chance for one in world.chances(seen) if (chance := _share(one)) is not None)
+
+
+def _sides(environment: str, seen: Mapping[str, Any]) -> tuple[str, ...]:
+    return side_names(load_world(environment), seen) if environment in world_names() else ()
 
 
 def _share(value: object) -> float | None:
@@ -284,7 +292,9 @@ def card(glance: EpisodePreview) -> str:
         + text_svg(LEFT + 32, 83, 26, state, dot, weight=700)
         + text_svg(RIGHT, 83, 26, head, FAINT, anchor="end")
         + lines_svg
-        + _seats(glance.seats)
+        + _seats(
+            [", ".join(names) for names in zip(glance.sides, glance.seats, strict=False)] or glance.seats
+        )
         + (
             _line(glance.chances, over=glance.status == "ended")
             if len(glance.chances) > 1
@@ -312,7 +322,7 @@ def _seats(seats: Sequence[str]) -> str:
     for number, (seat, colour) in enumerate(zip(seats[:2], (GRASS, SKY), strict=False)):
         x = LEFT + number * (RIGHT - LEFT) / 2
         shown.append(f'<rect x="{x}" y="304" width="18" height="18" rx="5" fill="{colour}"/>')
-        shown.append(text_svg(x + 30, 322, 28, textwrap.shorten(seat, 30, placeholder=" …"), INK))
+        shown.append(text_svg(x + 30, 322, 28, textwrap.shorten(seat, 34, placeholder=" …"), INK))
     return "".join(shown)
 
 

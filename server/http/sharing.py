@@ -24,7 +24,6 @@ from ..security.middleware import content_security_policy
 from ..services import Services, ServicesDep
 from ..viewers.wall import tile_of
 from ..viewers.wire import EPISODE_ID, MAX_SEQ
-from .pages import Page, Templates, static_path
 from .previews import (
     DEFAULT_CLIP_S,
     HEIGHT,
@@ -43,6 +42,7 @@ from .previews import (
     public_root,
     state_of,
 )
+from .templates import Page, Templates, static_path
 
 STRIP: Final = (560, 132)
 """Default width and height of the strip in pixels."""
@@ -63,6 +63,7 @@ class PreviewAnswer(BaseModel):
     title: str = Field(description="Title of its world")
     headline: str = Field(description="The result, or the current state")
     seats: list[str] = Field(description="The captains")
+    sides: list[str] = Field(description="Their sides, such as teams; empty if unknown")
     status: Literal["live", "paused", "ended"]
     at: str = Field(description="Position in the game; empty if unknown")
     progress: float | None = Field(ge=0, le=1, description="Completed share of the game; null if unknown")

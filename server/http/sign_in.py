@@ -15,7 +15,8 @@ from ..security.faults import Refused, documented, problem, too_many
 from ..security.openid import CALLBACK, FAILED, FORGOTTEN, NO_SIGN_IN, SignIn
 from ..security.requests import address_of
 from ..services import Services, ServicesDep
-from .pages import Templates, error_page
+from .pages import error_page
+from .templates import Templates
 
 START: Final = "/sign-in"
 

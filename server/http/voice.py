@@ -24,8 +24,8 @@ from ..security.faults import Refused, documented
 from ..services import ServicesDep
 from ..viewers.wire import MAX_SEQ
 from .episodes import summary_of
-from .pages import Page, Templates, static_path
 from .responses import IMMUTABLE
+from .templates import Page, Templates, static_path
 
 AGAIN_S: Final = "2"
 """Retry-After in seconds if no voice is free."""

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from spectator.catalog import load_world, world_names
 from spectator.clock import Clock
+from spectator.environments.world import World
 from spectator.episodes.episode_view import EpisodeView
 from spectator.episodes.supervisor import Supervisor
 from spectator.errors import EpisodeError
@@ -82,7 +83,7 @@ def _public_fields(state: Mapping[str, Any], mask: NameMask) -> Tile:
 
 
 def _read_by_world(state: Mapping[str, Any]) -> Tile:
-    """Return the agent's chances and the picture's data, if the world has them."""
+    """Return the agent's chances, the picture's data and the sides' names, if the world has them."""
     name = str(state["episode"]["environment"])
     world = load_world(name) if name in world_names() else None
     if world is None:
@@ -92,7 +93,18 @@ def _read_by_world(state: Mapping[str, Any]) -> Tile:
         read |= {"chance": round(line[-1], 3), "chances": reported_chances(line)}
     if world.picture is not None:
         read["picture"] = dict(world.picture(own))
+    if sides := side_names(world, own):
+        read["sides"] = list(sides)
     return read
+
+
+def side_names(world: World, own: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the names of the actors' sides, such as teams; empty if there are none.
+
+    Args:
+        own: The world's part of the viewers' state.
+    """
+    return () if world.sides is None else tuple(world.sides(own))
 
 
 def reported_chances(line: Sequence[float]) -> dict[str, Any]:

@@ -160,6 +160,10 @@ class World:
         showcase: Pairs of captain and opponent worth watching, best first; for :meth:`pairings`.
         analyst: Makes a :class:`.contract.Analyst`, which evaluates alternatives; ``None`` if the world does
             not support them.
+        sides: Returns the names of the actors' sides, such as teams, in the order of the actors, from the
+            world's part of the viewers' state; empty while they are unknown, ``None`` in worlds without them.
+        team_names: Values of the options ``ACTOR_team``, by which a league gives each captain a team of its
+            own; empty in worlds without such options.
         rival_reward: Returns the reward of the other seats at the end, or a mapping with the reward of each,
             from the complete options and the parts of the agent's score (``rubric``), so that a model that
             plays every seat can be trained in each; ``None`` if only the agent can be trained.
@@ -214,6 +218,8 @@ class World:
     analyst: Callable[[], Analyst] | None = None
     showcase: Sequence[tuple[str, str]] = ()
     rival_reward: RivalReward | None = None
+    sides: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
+    team_names: Sequence[str] = ()
     prepare: Callable[[], None] = _nothing
 
     def pairings(self) -> list[tuple[str, str | None]]:

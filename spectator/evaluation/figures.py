@@ -193,6 +193,9 @@ PROMISES: Final = 10
 EVALUATION: Final = "evaluation:"
 """Prefix of the run ids of evaluations; episodes of these runs cannot be started over HTTP."""
 
+LEAGUE: Final = "league"
+"""Run id of a league's matches; their group is the season and the fixture, such as ``3.12``."""
+
 EXHIBITION: Final = "exhibition"
 """Run id of matches that a server plays as a show; standings do not count them."""
 
@@ -299,6 +302,11 @@ class EpisodeFigures:
     def counts(self) -> bool:
         """Whether the figures count: it finished, and all captains were reached."""
         return self.finished and self.reached
+
+    @property
+    def outcome(self) -> float | None:
+        """1 if the agent won, 0 if it lost, 0.5 for a tie; ``None`` where no such result counts."""
+        return self.seats[0].figures.get(OUTCOME) if self.counts else None
 
     def seat(self, actor: str) -> SeatFigures:
         """Of one actor.

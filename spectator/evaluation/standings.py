@@ -7,7 +7,7 @@ import json
 import logging
 import math
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
@@ -340,6 +340,11 @@ class Scorekeeper:
         self._unreadable: set[str] = set()
         self._pending: dict[str, None] = {}
         self._news = asyncio.Event()
+
+    @property
+    def by_id(self) -> Mapping[str, EpisodeFigures]:
+        """The same figures by episode."""
+        return self._known
 
     @property
     def known(self) -> Collection[EpisodeFigures]:

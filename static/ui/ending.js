@@ -4,6 +4,7 @@
 import { playedElsewhere } from "../live/decisions.js";
 import { momentsOf } from "../live/moments.js";
 import { h, replace, setText } from "./dom.js";
+import { emblem } from "./emblem.js";
 import { momentLink } from "./go_to.js";
 import { clip, plain, words } from "./text.js";
 
@@ -33,11 +34,12 @@ export function lastGreatMoments(timeline) {
 }
 
 /**
- * @param {string} root @param {{timeline: Timeline, restart: () => void, turns: () => Turn[], fork: HTMLElement}} wiring
+ * @param {string} root @param {{timeline: Timeline, restart: () => void, turns: () => Turn[], names: () => Record<string, string>, fork: HTMLElement}} wiring
  * @returns {{element: HTMLElement, update(state: any): void}} its element is hidden until the end
  */
-export function mountEnding(root, { timeline, restart, turns, fork }) {
+export function mountEnding(root, { timeline, restart, turns, names, fork }) {
   const result = h("h3", { class: "ending__result" });
+  const who = h("p", { class: "ending__who" });
   const score = h("p", { class: "ending__score quiet" });
   const turned = h("ol", { class: "ending__turns" });
   const wrong = h("div", { class: "notice notice--bad", role: "alert", hidden: true });
@@ -45,7 +47,7 @@ export function mountEnding(root, { timeline, restart, turns, fork }) {
   const again = h("button", { class: "button", type: "button", on: { click: restart } }, "Watch from the start");
   const branch = h("button", { class: "button", type: "button", on: { click: () => fork.click() } }, "Play on from before the end");
   const next = h("a", { class: "button", href: root }, "Live episodes");
-  const element = h("li", { class: "ending", data: { key: "ending" } }, result, score, h("div", { class: "ending__next" }, rematch, again, branch, next), wrong, turned);
+  const element = h("li", { class: "ending", data: { key: "ending" } }, result, score, h("div", { class: "ending__next" }, rematch, again, branch, next), wrong, who, turned);
   /** @type {any} */ let episode = {};
   let drawn = "";
 
@@ -68,6 +70,8 @@ export function mountEnding(root, { timeline, restart, turns, fork }) {
       episode = state.episode ?? {};
       rematch.hidden = branch.hidden = playedElsewhere(episode);
       setText(result, clip(plain(episode.result ?? "It ended without a result."), 160));
+      const called = names();
+      replace(who, ...Object.entries(episode.seats ?? {}).map(([actor, seat]) => h("span", { class: "ending__side" }, emblem(plain(seat.label)), h("bdi", {}, [called[actor], plain(seat.label)].filter(Boolean).map((one) => clip(one, 40)).join(", ")))));
       const parts = rewardParts(timeline).map(([name, value]) => `${words(name)} ${value.toFixed(2)}`);
       const total = typeof episode.score === "number" ? `Reward of ${clip(plain(episode.seats?.[episode.agent]?.label ?? "the agent"), 40)}: ${episode.score.toFixed(2)}` : "";
       setText(score, parts.length ? `${total} (${parts.join(", ")})` : total);

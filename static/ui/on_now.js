@@ -72,7 +72,7 @@ export function mountOnNow(list, place, root) {
     const { running, slots } = /** @type {any} */ (status).body;
     const real = running.filter((/** @type {any} */ one) => !one.exhibition);
     const taken = `${real.length} of ${plural(slots, "slot")} taken`;
-    if (real.length === 0) return replace(room, "An exhibition match. Start one of your own at any time.");
+    if (real.length === 0) return replace(room, "This match gives way: start one of your own at any time.");
     replace(room, real.length >= slots ? `${taken}: another can begin when one ends.` : `${taken}.`,
       count > 1 ? [" ", h("a", { href: new URL("wall", root).href }, count > MOST + 1 ? `See all ${count} on the wall` : "See them on the wall")] : null);
   };

@@ -36,7 +36,7 @@ export function mountPlayed(place, root) {
 
   const filtered = () => FILTERS.some((name) => wanted[name]);
   const draw = () => {
-    keyed(list, episodes, (episode) => episode.episode_id, (episode) => row(episode, root, pick, narrow),
+    keyed(list, episodes, (episode) => `${episode.episode_id} ${episode.outcome}`, (episode) => row(episode, root, pick, narrow),
       (element, episode) => setText(element.querySelector(".game__when"), ago(episode.started_at, Date.now())));
     for (const box of list.querySelectorAll(".game__pick")) box.checked = two.some((one) => one.episode_id === box.value);
     tools.hidden = episodes.length < 2 && !filtered();
@@ -122,7 +122,8 @@ export function mountPlayed(place, root) {
 function row(episode, root, pick, narrow) {
   const id = encodeURIComponent(episode.episode_id);
   const finished = episode.reason === "finished";
-  const against = episode.opponent ? ` against ${plain(episode.opponent_label)}` : "";
+  const met = /** @type {Record<string, string>} */ ({ 1: "beat", 0.5: "tied with", 0: "lost to" })[episode.outcome] ?? "against";
+  const against = episode.opponent ? ` ${met} ${plain(episode.opponent_label)}` : "";
   const result = finished ? plain(episode.result) || "Finished" : `${endWords(episode.reason)} after ${episode.turns ?? 0} turns`;
   const box = h("input", { class: "game__pick", type: "checkbox", value: episode.episode_id, "aria-label": `Compare: ${clip(result, 80)}`, on: { change: () => pick(episode) } });
   const seed = h("button", { class: "game__seed", type: "button", title: "Others with this seed", on: { click: () => narrow({ seed: String(episode.seed), environment: episode.environment }) } }, `seed ${episode.seed}`);

@@ -319,7 +319,7 @@ def test_names_on_a_narrow_tile_are_whole(quiet_app: Serving, open_page: Opener)
     quiet_app.start(pace="broadcast", max_overs=5, seed=7, options={"forecast_futures": 20})
     page = open_page(f"{quiet_app.base_url}/", viewport={"width": 360, "height": 740})
     expect(page.locator('.tile__seats[data-told="true"] bdi')).to_have_count(2)
-    for name in page.locator(".tile__seats bdi").all():
+    for name in page.locator(".tile__seats :is(bdi, small)").all():
         assert name.evaluate("(it) => it.parentElement.scrollWidth <= it.parentElement.clientWidth + 1")
         assert name.evaluate("(it) => it.scrollWidth <= it.clientWidth + 1")
     assert "\N{NO-BREAK SPACE}(" in page.locator(".tile__headline").evaluate("(it) => it.textContent")

@@ -28,7 +28,7 @@ from spectator.environments.cricket.match.engine import (
 )
 from spectator.environments.cricket.match.game import Game
 from spectator.environments.cricket.match.starts import START_NAMES, match_arranged, play_to_start
-from spectator.environments.cricket.people import MAX_UNEVEN
+from spectator.environments.cricket.people import MAX_UNEVEN, TEAMS
 from spectator.environments.cricket.real_matches import (
     START,
     MatchPlace,
@@ -110,6 +110,13 @@ class CricketOptions(OptionsModel):
         default=DRAWN,
     )
 
+    home_team: Literal[TEAMS] | None = optional_field(  # type: ignore[valid-type]  # a tuple of literals
+        "Name of the home team; drawn for the seed by default"
+    )
+    away_team: Literal[TEAMS] | None = optional_field(  # type: ignore[valid-type]  # a tuple of literals
+        "Name of the away team, another than the home team's"
+    )
+
     real_match: RealMatch | None = optional_field(
         "Record of an imported real match; it sets elevens, toss, overs and pitch"
     )
@@ -137,6 +144,20 @@ class CricketOptions(OptionsModel):
         for _ in reach(new_match(record, place, load_model("men", "all"), random.Random(0)), record, place):
             pass
         return real_from
+
+    @field_validator("away_team")
+    @classmethod
+    def _another(cls, away_team: str | None, info: ValidationInfo) -> str | None:
+        if away_team is not None and away_team == info.data.get("home_team"):
+            raise ValueError("must differ from home_team")
+        return away_team
+
+    @field_validator("real_match")
+    @classmethod
+    def _own_names(cls, record: RealMatch | None, info: ValidationInfo) -> RealMatch | None:
+        if record is not None and (info.data.get("home_team") or info.data.get("away_team")):
+            raise ValueError("names both teams itself; omit home_team and away_team")
+        return record
 
     @field_validator("squads")
     @classmethod
@@ -485,7 +506,13 @@ def _fresh(seed: int, options: Mapping[str, Any]) -> Game:
     """Return a game of this seed and these options, before the toss."""
     circumstances, real = circumstances_of(seed, options), _real_match(options)
     if real is None:
-        teams = teams_in(seed, circumstances, options["max_overs"], women=options["profile"] == "women")
+        teams = teams_in(
+            seed,
+            circumstances,
+            options["max_overs"],
+            women=options["profile"] == "women",
+            names=(options.get("home_team"), options.get("away_team")),
+        )
     else:
         circumstances = Circumstances(fatigue=circumstances.fatigue)
         teams = teams_at(*real)

@@ -112,7 +112,7 @@ SURNAMES = (
     "Varghane Vasterling Velanday Verrinder Wakeling-Roo Wanigara Warrowell Westerbrand Wickramal "
     "Windarra Yarravel Yusufane Zamborin Zulkarin O'Darrow O'Kellan"
 ).split()
-TEAMS = (
+TEAMS: Final = (
     "Amber Coast", "Banyan City", "Blackwater", "Capeford", "Coral Bay", "Deccan Vale", "Eastharbour",
     "Fernhill", "Granite Plains", "Harmattan", "Ironbark", "Jacaranda", "Kestrel Point", "Lakeshire",
     "Lantern Isles", "Marigold Town", "Monsoon Port", "Northmoor", "Palmyra Beach", "Red River",
@@ -309,6 +309,19 @@ OVERS_POWER: Final = 0.25
 """Exponent of the overs in the skill that a point needs: shorter matches depend more on luck."""
 
 Squads = tuple[Squad, Squad]
+
+
+def with_names(squads: Squads, home: str | None, away: str | None) -> Squads:
+    """Give teams the stated names; a drawn team of that name takes the other drawn name.
+
+    >>> from spectator.environments.cricket.people import draw_fixture
+    >>> drawn = draw_fixture(7)
+    >>> [squad.name for squad in drawn], [squad.name for squad in with_names(drawn, None, "Red River")]
+    (['Red River', 'Silver Delta'], ['Silver Delta', 'Red River'])
+    """
+    first, second = (squad.name for squad in squads)
+    names = [home or (second if away == first else first), away or (first if home == second else second)]
+    return replace(squads[0], name=names[0]), replace(squads[1], name=names[1])
 
 
 def with_form(rng: random.Random, squad: Squad) -> Squad:

@@ -29,6 +29,7 @@ from spectator.environments.cricket.imported_matches import imported_packs
 from spectator.environments.cricket.match.engine import VARIED
 from spectator.environments.cricket.match.snapshots import snapshot_for
 from spectator.environments.cricket.oracle import ORACLE
+from spectator.environments.cricket.people import TEAMS
 from spectator.environments.cricket.prompt import EVERY_TOOL, RENDERING
 from spectator.environments.cricket.show.commentary import comment
 from spectator.environments.cricket.show.drawing import picture
@@ -41,6 +42,7 @@ from spectator.environments.cricket.show.summary import (
     chances,
     percentile,
     reported_win_chance,
+    sides,
 )
 from spectator.environments.cricket.simulation import simulate
 from spectator.environments.cricket.trained.captain import trained_captain
@@ -168,4 +170,6 @@ WORLD = World(
     profile=PROFILE,
     profiles=PROFILES,
     rival_reward=rival_reward,
+    sides=sides,
+    team_names=TEAMS,
 )

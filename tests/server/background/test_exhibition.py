@@ -38,6 +38,7 @@ class House:
         self.planned: list[tuple[str, str | None]] = []
         self.exhibition = Exhibition(
             environment,
+            None,
             cast(Any, self),
             cast(Any, self),
             cast(Any, self),

@@ -24,6 +24,7 @@ def glance(**changes: Any) -> EpisodePreview:
         "title": "A game",
         "headline": "Reds won by 3",
         "seats": ("Red", "Blue"),
+        "sides": (),
         "status": "ended",
         "at": "round 7",
         "progress": 1.0,
@@ -56,6 +57,7 @@ def test_a_card_holds_what_is_said_and_nothing_that_is_not_text() -> None:
     drawn = previews.card(glance(headline='<script>"&', seats=("<b>", "Blue"), status="live"))
     assert "&lt;script&gt;" in drawn and "<script" not in drawn and "<b>" not in drawn
     assert "LIVE" in drawn and "round 7" in drawn
+    assert ">Reds, Red<" in previews.card(glance(sides=("Reds", "Blues"))), "who leads which side"
     assert "100 %" in drawn, "who leads, while it goes on"
     assert "100 %" not in previews.card(glance())
     assert "<polyline" in drawn and "<polyline" not in previews.card(glance(chances=()))

@@ -45,6 +45,7 @@ from spectator.environments.cricket.people import (
     teams_of,
     with_difference,
     with_form,
+    with_names,
 )
 from spectator.environments.world import derive_seed
 
@@ -98,9 +99,16 @@ def circumstances_of(seed: int, options: Mapping[str, Any]) -> Circumstances:
     )
 
 
-def teams_in(seed: int, circumstances: Circumstances, overs: int, *, women: bool = False) -> dict[Side, Team]:
-    """Return both teams of a match."""
-    drawn = draw_fixture(derive_seed(seed, "squads"), women=women)
+def teams_in(
+    seed: int,
+    circumstances: Circumstances,
+    overs: int,
+    *,
+    women: bool = False,
+    names: tuple[str | None, str | None] = (None, None),
+) -> dict[Side, Team]:
+    """Return both teams of a match, home first; a name of ``None`` is drawn."""
+    drawn = with_names(draw_fixture(derive_seed(seed, "squads"), women=women), *names)
     home, away = with_difference(drawn, circumstances.difference or 0.0, overs)
     if circumstances.formed:
         rng = _generator(seed, "form")

@@ -41,7 +41,8 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
   function show(world, actor) {
     const home = percent(world.forecast.home);
     setText(sides[actor].value, String(actor === "home" ? home : 100 - home));
-    setText(sides[actor].name.firstChild, clip(plain(world.teams?.[actor]?.name ?? actor), 24));
+    const captain = world.seats?.[actor]?.label;
+    setText(sides[actor].name.firstChild, [clip(plain(world.teams?.[actor]?.name ?? actor), 24), captain && clip(plain(captain), 24)].filter(Boolean).join(", "));
   }
 
   /** @param {any[]} points @param {string} name @param {any} real the real match that is played on, if any */

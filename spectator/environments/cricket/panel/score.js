@@ -4,20 +4,20 @@
 import { inningsWords } from "./words.js";
 
 /** @param {HTMLElement} place @param {any} ctx */
-export function mountScore(place, { ui: { h, setText, replace } }) {
-  const team = h("bdi", { class: "score__team" });
+export function mountScore(place, { ui: { h, setText, replace, clip, plain } }) {
+  const team = { name: h("bdi"), captain: h("small") };
   const runs = h("span");
   const wickets = h("span");
   const total = h("span", { class: "score__runs", role: "img" }, runs, h("i", {}, "/"), wickets);
   const overs = h("b");
   const ofOvers = h("small");
-  const bat = h("div", { class: "score__side" }, team,
+  const bat = h("div", { class: "score__side" }, h("span", { class: "score__team" }, team.name, " ", team.captain),
     total, h("span", { class: "score__overs" }, overs, " ", ofOvers));
   const equation = h("p", { class: "score__equation" });
-  const otherTeam = h("bdi", { class: "score__team" });
+  const otherTeam = { name: h("bdi"), captain: h("small") };
   const otherScore = h("span", { class: "score__target" });
   const otherNote = h("span", { class: "score__overs" });
-  const other = h("div", { class: "score__side score__side--other" }, otherTeam, otherScore, otherNote);
+  const other = h("div", { class: "score__side score__side--other" }, h("span", { class: "score__team" }, otherTeam.name, " ", otherTeam.captain), otherScore, otherNote);
   const badges = h("ul", { class: "score__badges" });
   const element = h("section", { class: "score", "aria-label": "Score" }, bat, equation, other, badges);
   place.append(element);
@@ -44,14 +44,16 @@ export function mountScore(place, { ui: { h, setText, replace } }) {
     const side = world.batting ?? "home";
     const away = side === "home" ? "away" : "home";
     const score = world.score?.[side] ?? {};
-    setText(team, world.teams?.[side]?.name ?? "");
+    for (const [place, actor] of /** @type {const} */ ([[team, side], [otherTeam, away]])) {
+      setText(place.name, world.teams?.[actor]?.name ?? "");
+      setText(place.captain, clip(plain(world.seats?.[actor]?.label ?? ""), 40));
+    }
     setText(runs, score.runs ?? 0);
     setText(wickets, score.wickets ?? 0);
     total.setAttribute("aria-label", `${score.runs ?? 0} for ${score.wickets ?? 0}`);
     setText(overs, score.overs ?? "0.0");
     setText(ofOvers, world.format ? `of ${world.super_over ? 1 : world.format.overs}` : "");
     drawEquation(world);
-    setText(otherTeam, world.teams?.[away]?.name ?? "");
     const has = (world.score?.[away]?.balls ?? 0) > 0 || world.target !== undefined;
     setText(otherScore, has ? `${world.score[away].runs}/${world.score[away].wickets}` : "");
     replace(otherNote, world.target !== undefined ? ["target ", h("b", {}, world.target)] : has ? "" : "yet to bat");

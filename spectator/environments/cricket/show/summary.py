@@ -160,6 +160,15 @@ def _headline(world: Mapping[str, Any]) -> str:
     return f"{line} v {teams['away' if batting == 'home' else 'home']['name']}"
 
 
+def sides(world: Mapping[str, Any]) -> Sequence[str]:
+    """Return the names of the teams, home first; empty before they are known.
+
+    Args:
+        world: The world's part of the viewers' state.
+    """
+    return [str(world["teams"][side]["name"]) for side in ("home", "away")] if "teams" in world else []
+
+
 def chances(world: Mapping[str, Any]) -> list[float]:
     """Return the home side's forecast chances, oldest first, then the result.
 

@@ -233,6 +233,26 @@ def test_uneven_squads_are_as_far_apart_as_is_said() -> None:
     )
 
 
+def test_teams_take_the_names_they_are_given_and_nothing_else_changes() -> None:
+    """A team that is drawn under a name that the other one took has the other drawn name."""
+    plain = begin(3)[1].content["squads"]
+    first, second = plain["home"]["name"], plain["away"]["name"]
+    for given, named in (
+        ({"home_team": "Tamarind"}, ["Tamarind", second]),
+        ({"home_team": second}, [second, first]),
+        ({"away_team": first}, [second, first]),
+        ({"home_team": "Tamarind", "away_team": first}, ["Tamarind", first]),
+    ):
+        squads = begin(3, **given)[1].content["squads"]
+        assert [squads[side]["name"] for side in ("home", "away")] == named
+        assert all(squads[side]["players"] == plain[side]["players"] for side in squads)
+    assert "home_team" not in options()
+    with pytest.raises(ValidationError, match="must differ from home_team"):
+        options(home_team="Tamarind", away_team="Tamarind")
+    with pytest.raises(ValidationError, match="home_team"):
+        options(home_team="Nowhere")
+
+
 def test_what_is_expected_of_a_captain_knows_how_uneven_the_squads_are() -> None:
     """Before the toss the result expected is that of the ratings: the weaker side is expected to lose."""
     expected = {}

@@ -142,6 +142,7 @@ def test_options_that_fit_no_real_match_are_refused(folder: Path) -> None:
         ({"real_from": "nine"}, "must name an innings"),
         ({"start": "chase"}, "needs start toss"),
         ({"max_overs": 20}, "max_overs 5"),
+        ({"home_team": "Tamarind"}, "omit home_team"),
     ):
         with pytest.raises(ValueError, match=error):
             options(folder, **given)

@@ -1,0 +1,74 @@
+"""The lobby as the league's front page, and the league's own page, in both sizes and without a script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import PHONE, WIDE, Opener, violations
+from tests.serving import serve, test_settings, until
+
+pytestmark = pytest.mark.browser
+
+SIX = ("heuristic", "aggressive", "anchor", "defensive", "spin_first", "tactician")
+WIDER_THAN_THE_WINDOW = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
+
+
+def see_front(page: Page, played: int) -> None:
+    """Now, next, results and table, each match with both teams and both captains."""
+    expect(page.locator("#league")).to_contain_text(f"{played} of 16 matches played")
+    now, next_one = page.locator("#league-now + ol > li").nth(0), page.locator("#league-now + ol > li").nth(1)
+    expect(now.get_by_role("link", name=f"Match {played + 1}")).to_be_visible()
+    expect(next_one).to_contain_text(f"Match {played + 2}")
+    expect(page.locator("#league-results + ol > li")).to_have_count(4)
+    for match in (now, next_one, page.locator("#league-results + ol > li").first):
+        expect(match.locator(".side2__team")).to_have_count(2)
+        expect(match.locator(".emblem")).to_have_count(2)
+        expect(match.locator(".side2 small")).to_have_count(2)
+    rows = page.locator("#league tbody tr")
+    expect(rows).to_have_count(6)
+    expect(rows.first.locator(".league__share")).to_contain_text("%")
+
+
+def test_the_lobby_is_the_front_page_of_the_league(tmp_path: Path, open_page: Opener) -> None:
+    chosen = {"environment": "cricket", "league": True, "league_captains": SIX, "league_legs": 1}
+    with serve(test_settings(tmp_path, league_pace="max", **chosen)) as app:
+        until(
+            "six results",
+            lambda: len(app.client.get("/api/episodes?run_id=league&ended=true").json()["episodes"]) >= 6,
+        )
+    with serve(test_settings(tmp_path, **chosen)) as app:
+        ((name, group),) = until(
+            "a match to watch",
+            lambda: [
+                (one["episode_id"], app.client.get(f"/api/episodes/{one['episode_id']}").json()["group_id"])
+                for one in app.client.get("/custom/status").json()["running"]
+                if one["pace"] == "broadcast"
+            ],
+        )
+        played = int(group.split(".")[1]) - 1
+        for size in (PHONE, WIDE):
+            for script in (False, True):
+                look = {"viewport": size, "color_scheme": "light" if size is PHONE else "dark"}
+                page = open_page(f"{app.base_url}/", java_script_enabled=script, **look)
+                see_front(page, played)
+                assert not page.evaluate(WIDER_THAN_THE_WINDOW)
+            assert not violations(page)
+        who = page.locator("#large .tile__who")
+        expect(who).to_have_count(2)
+        live = page.locator("#league-now + ol > li").first
+        for place in (0, 1):  # team and captain
+            for shown, listed in (("bdi", ".side2__team"), ("small", ".side2 small")):
+                expect(who.nth(place).locator(shown)).to_have_text(
+                    live.locator(listed).nth(place).inner_text()
+                )
+        table = open_page(f"{app.base_url}/league", viewport=PHONE, java_script_enabled=False)
+        for heading in ("Table", "Results", "Fixtures", "Head to head", "Records of the season", "Rules"):
+            expect(table.get_by_role("heading", name=heading, exact=True)).to_be_visible()
+        assert not table.evaluate(WIDER_THAN_THE_WINDOW)
+        for scheme in ("light", "dark"):
+            assert not violations(open_page(f"{app.base_url}/league", viewport=PHONE, color_scheme=scheme))
+        app.client.post("/custom/pace", json={"episode_id": name, "pace": "max"})
+        expect(page.locator("#league")).to_contain_text(f"{played + 1} of 16 matches played", timeout=20_000)

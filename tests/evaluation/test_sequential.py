@@ -260,7 +260,7 @@ def test_killed_and_run_again_it_takes_the_same_decisions(tmp_path: Path) -> Non
     )
     command = [
         sys.executable, "-c", workers, "evaluate", "cricket", "--captains", "heuristic,random,blocker",
-        "--overs", "1", "--until", "30", "--out", str(folder), "--jobs", "2",
+        "--overs", "1", "--until", "40", "--out", str(folder), "--jobs", "2",
     ]  # fmt: skip
     kill_once_played(command, folder, 5)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

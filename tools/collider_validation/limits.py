@@ -40,8 +40,8 @@ def spectra(events_a_gev: float, toys: int) -> dict[str, list[float]]:
         covered = np.zeros(2)
         for seed in range(FIRST_SEED + number * toys, FIRST_SEED + (number + 1) * toys):
             search = peak_search(setting.edges, setting.draw(seed), 125.0, 1.6, background="exponential")
-            test = SignalTest(search.problem, search.null.expected)
-            covered += (test.cls(setting.signal) >= ALPHA, test.unified(setting.signal) >= ALPHA)
+            test = SignalTest(search.problem, search.null.expected, search.null.beta)
+            covered += np.array(test.p_values(setting.signal)) >= ALPHA
         for method, share in zip(shares, covered / toys, strict=True):
             shares[method].append(float(share))
     return shares

@@ -128,7 +128,7 @@ def limit_of(problem: YieldProblem, background: Floats) -> float:
         background: Events expected without a signal: the Asimov data set.
     """
     test = SignalTest(problem, background)
-    return _solve(lambda s: test.cls(s) - ALPHA, 0.0, test.scale)
+    return _solve(lambda s: test.p_values(s)[0] - ALPHA, 0.0, test.scale)
 
 
 def unified_interval(
@@ -151,10 +151,10 @@ def unified_interval(
     )  # fmt: skip
     from scipy.optimize import brentq
 
-    test = SignalTest(search.problem, search.null.expected)
+    test = SignalTest(search.problem, search.null.expected, search.null.beta)
 
     def excess(signal: float) -> float:
-        return test.unified(signal) - ALPHA
+        return test.p_values(signal)[1] - ALPHA
 
     low = 0.0 if excess(0.0) >= 0 else brentq(excess, 0.0, test.best, xtol=1e-6 * test.best, rtol=1e-6)
     return float(low), _solve(excess, test.best, test.scale)
@@ -165,40 +165,43 @@ class SignalTest:
 
     Args:
         background: Events expected without a signal: the Asimov data set.
+        start: Coefficients of the background at which the fits begin.
     """
 
-    def __init__(self, problem: YieldProblem, background: Floats) -> None:
-        self._observed, self._asimov = _Statistic(problem), _Statistic(problem.with_counts(background))
+    def __init__(self, problem: YieldProblem, background: Floats, start: Floats | None = None) -> None:
+        self._observed = _Statistic(problem, start)
+        self._asimov = _Statistic(problem.with_counts(background), start)
         self.best = max(self._observed.best, 0.0)
-        self.scale = self.best + self._asimov.sigma
 
-    def cls(self, signal: float) -> float:
-        """Return the CLs of a signal."""
-        q = self._observed.loss(signal) if signal > self._observed.best else 0.0
-        return _cls(q, self._asimov.loss(signal))
+    @property
+    def scale(self) -> float:
+        """A signal near the limit, from which a search for it begins."""
+        return self.best + self._asimov.sigma
 
-    def unified(self, signal: float) -> float:
-        """Return the chance of a data set that fits a signal as badly or worse (t~mu)."""
-        t, width = self._observed.loss(signal), math.sqrt(max(self._asimov.loss(signal), 1e-12))
-        root = math.sqrt(t)
-        below = p_of_z(root) if t <= width * width else p_of_z((t + width * width) / (2.0 * width))
-        return p_of_z(root) + below
+    def p_values(self, signal: float) -> tuple[float, float]:
+        """Return the CLs of a signal, and the chance of data that fit it as badly or worse (t~mu)."""
+        t, asimov = self._observed.loss(signal), self._asimov.loss(signal)
+        root, width = math.sqrt(t), math.sqrt(max(asimov, 1e-12))
+        below = p_of_z(root) if t <= width**2 else p_of_z((t + width**2) / (2.0 * width))
+        return _cls(t if signal > self._observed.best else 0.0, asimov), p_of_z(root) + below
 
 
 class _Statistic:
     """Likelihood ratio of one data set, with strengths of 0 or more."""
 
-    def __init__(self, problem: YieldProblem) -> None:
-        self._problem = problem
-        free = problem.fit()
-        self.best, self.sigma = float(free.theta[0]), max(problem.error(free), 1e-3)
-        self._null = problem.fit(0.0)
-        self._least = free.nll if self.best > 0 else self._null.nll
-        self._start = self._null.theta[1:]
+    def __init__(self, problem: YieldProblem, start: Floats | None) -> None:
+        self._problem, self._free, self._null = problem, problem.fit(None, start), problem.fit(0.0, start)
+        self.best = float(self._free.theta[0])
+        self._least = self._free.nll if self.best > 0 else self._null.nll
+
+    @property
+    def sigma(self) -> float:
+        """Standard error of the strength."""
+        return max(self._problem.error(self._free), 1e-3)
 
     def loss(self, signal: float) -> float:
         """Return twice the loss of log-likelihood at ``signal``."""
-        fit = self._problem.fit(signal, self._start)
+        fit = self._problem.fit(signal, self._null.theta[1:])
         return max(2.0 * (fit.nll - self._least), 0.0)
 
 
@@ -236,10 +239,10 @@ def counting_limit(observed: float, background: float, background_error: float =
     """
     n, b = _whole("observed", observed), checked_number("background", background, least=0.0)
     points, weights = _background_points(b, checked_number("background_error", background_error, least=0.0))
-    from scipy.special import logsumexp
 
     def chance(signal: float) -> float:
-        return float(logsumexp(_log_poisson_below(n, points + signal), b=weights))
+        logs = _log_poisson_below(n, points + signal)
+        return float(logs.max() + math.log(weights @ np.exp(logs - logs.max())))
 
     least = chance(0.0) + math.log(ALPHA)
     return _solve(lambda s: chance(s) - least, 0.0, n + 3.0)

@@ -335,13 +335,15 @@ class YieldProblem:
     def error(self, fit: Minimum) -> float:
         """Return the standard error of the strength.
 
-        Where the strength is as low as the empty bins allow, it is the distance to the strength above at
-        which twice the negative log-likelihood is larger by one.
+        Where the strength is as low as the empty bins allow, or so few events are there that they leave the
+        background open, it is the distance to the strength above at which twice the negative log-likelihood
+        is larger by one.
         """
         if (fit.expected < EMPTY_SHARE * self.background(fit.theta)).any():
             return self._error_above(fit)
         free: NDArray[np.bool_] = np.ones(len(fit.theta), dtype=bool)
-        return float(np.sqrt(covariance(self, fit, free)[0, 0]))
+        variance = float(covariance(self, fit, free)[0, 0])
+        return float(np.sqrt(variance)) if variance > 0 else self._error_above(fit)
 
     def _error_above(self, fit: Minimum) -> float:
         from scipy.optimize import brentq

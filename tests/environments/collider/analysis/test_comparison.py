@@ -91,3 +91,10 @@ def test_a_spurious_signal_without_events_under_the_peak_is_rejected() -> None:
     for mass in (130.0, 155.0):
         with pytest.raises(InvalidAnalysis, match=r"counts.*events under the peak"):
             spurious_signal(np.linspace(100.0, 160.0, 61), counts, mass, 1.5)
+
+
+def test_four_events_that_leave_the_background_open_have_an_error() -> None:
+    edges, counts = np.geomspace(1800.0, 5900.0, 25), np.zeros(24)
+    counts[[2, 3, 11, 13]] = 1.0
+    found = spurious_signal(edges, counts, 3425.0, 423.0, background="dijet")
+    assert found.nominal.signal_error > 1.0 and 0.0 < found.nominal.z_local < 4.0

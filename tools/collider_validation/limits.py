@@ -26,9 +26,6 @@ SPECTRA = {3300: 1000.0, 100: 30.0, 10: 3.0}
 COUNTS = (0.5, 3.0, 10.0, 100.0)
 """Expected backgrounds of the counting experiments."""
 
-FEW = 50
-"""Events below a peak under which the asymptotic formulas are not held to their level."""
-
 FIRST_SEED = 80_000
 
 
@@ -77,8 +74,7 @@ def coverage(toys: int) -> tuple[list[ValidationRow], list[str]]:
         name = f"peak on {under:,} events, {toys:,} toys each"
         for method, shares in spectra(events_a_gev, toys).items():
             lines.append(_line(name, method, shares))
-            if under >= FEW:
-                rows.append(_check(name, method, shares, exact=method != "CLs limit"))
+            rows.append(_check(name, method, shares, exact=method != "CLs limit"))
     for background in COUNTS:
         name = f"counting above {background:g}, exactly"
         for method, shares in counted(background).items():

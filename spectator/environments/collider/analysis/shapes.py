@@ -203,9 +203,9 @@ def score_z(test: ScoreTest, counts: Floats, background: Floats) -> Floats:
 ORDERS: Final[Mapping[str, int]] = {"exponential": 1, "quadratic": 2, "cubic": 3, "quartic": 4}
 """Log-polynomials by their order in the mass."""
 
-BACKGROUNDS: Final = (*ORDERS, "power_law", "dijet")
+BACKGROUNDS: Final = (*ORDERS, "power_law", "dijet", "dijet5")
 """Names of the families. ``power_law`` is linear in ln m. ``dijet`` is (1-x)^p1 x^-(p2 + p3 ln x) with
-x = m / sqrt(s), the form of dijet searches such as CMS arXiv:1911.03947."""
+x = m / sqrt(s), the form of dijet searches such as CMS arXiv:1911.03947; ``dijet5`` has p4 ln^2 x besides."""
 
 SQRT_S_GEV: Final = 13_000.0
 """Collision energy for ``power_law`` and ``dijet``; a model input."""
@@ -274,8 +274,9 @@ def _design(name: str, encoded: bytes) -> Floats:
         x = centres / SQRT_S_GEV
         if x[-1] >= 1.0:
             raise invalid("edges_gev", f"must be below {SQRT_S_GEV:g} GeV for the {name} background")
-        powers = [np.ones_like(x), np.log(x)]
-        columns = np.stack(powers if name == "power_law" else [*powers, np.log1p(-x), np.log(x) ** 2], axis=1)
+        log = np.log(x)
+        powers = [np.ones_like(x), log, np.log1p(-x), log**2, log**3]
+        columns = np.stack(powers[: {"power_law": 2, "dijet": 4, "dijet5": 5}[name]], axis=1)
     orthonormal, _ = np.linalg.qr(columns)
     orthonormal *= np.sqrt(len(centres)) * np.sign(orthonormal[0, 0] or 1.0)
     orthonormal.flags.writeable = False

@@ -418,9 +418,15 @@ def background_misfit(
     return Misfit(p_value, float(np.abs(deviations).max() * here.errors[0]))
 
 
-ALTERNATIVES: Final = ("exponential", "power_law", "quadratic", "cubic", "quartic")
-"""Background families tried for a spurious signal. The last bends within a broad peak: it counts only where
-the data ask for it, by Akaike's criterion."""
+BENDING: Final = ("quartic", "dijet5")
+"""Families that bend within a broad peak. They count where the data ask for them, by Akaike's criterion, or
+where they describe without a peak what the nominal one describes with it only."""
+
+ALTERNATIVES: Final = ("exponential", "power_law", "quadratic", "cubic", *BENDING)
+"""Background families tried for a spurious signal."""
+
+AS_WELL: Final = 2.0
+"""Log-likelihood by which a family may be worse and still count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -458,8 +464,8 @@ def spurious_signal(
     """Measure how far the yield moves with another background that also fits.
 
     Args:
-        background: The nominal family. One of ``ALTERNATIVES`` that fits worse, by more than four in twice
-            the log-likelihood, is ignored. If the nominal one does not describe the data beside the peak,
+        background: The nominal family. One of ``ALTERNATIVES`` that fits worse by more than ``AS_WELL`` is
+            ignored. If the nominal one does not describe the data beside the peak,
             the signal is at least that of :func:`background_misfit`.
 
     Raises:
@@ -479,8 +485,11 @@ def spurious_signal(
             continue
         other = search.on(name)
         fit = other.problem.fit(start=other.null.beta)
-        bends = name == "quartic" and fit.nll + len(fit.theta) >= first.nll + len(first.theta)
-        if fit.nll <= first.nll + 2.0 and not bends:
+        asked = fit.nll + len(fit.theta) < first.nll + len(first.theta)
+        explains = other.null.nll <= first.nll + AS_WELL < search.null.nll
+        if name in BENDING and not (asked or explains):
+            continue
+        if fit.nll <= first.nll + AS_WELL:
             yields[name] = float(fit.theta[0])
     width = math.hypot(resolution_gev, natural_width_gev / FWHM_OF_SIGMA)
     misfit = background_misfit(edges_gev, counts, mass_gev, width, background=background)

@@ -98,3 +98,13 @@ def test_four_events_that_leave_the_background_open_have_an_error() -> None:
     counts[[2, 3, 11, 13]] = 1.0
     found = spurious_signal(edges, counts, 3425.0, 423.0, background="dijet")
     assert found.nominal.signal_error > 1.0 and 0.0 < found.nominal.z_local < 4.0
+
+
+def test_a_bend_that_looks_like_a_broad_peak_is_allowed_for() -> None:
+    """No family of four parameters describes it, so that comparing those shows nothing."""
+    edges = np.geomspace(564.0, 4450.0, 98)
+    u = np.log(np.sqrt(edges[1:] * edges[:-1]) / 2000.0)
+    smooth = np.exp(-5.1 * u - 0.6 * u**2 + 0.9 * u**3) * np.diff(edges)
+    counts = np.round(1e6 * smooth / smooth.sum())
+    found = spurious_signal(edges, counts, 2500.0, 135.0, background="dijet")
+    assert found.nominal.z_local > 5.0 and found.nominal.allowing_for(found.signal).z_local < 1.5

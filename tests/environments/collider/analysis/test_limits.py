@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -157,7 +158,7 @@ def test_counting_intervals_are_those_of_feldman_and_cousins() -> None:
 
 def test_unified_intervals_of_many_events_are_those_of_a_bounded_gauss_curve() -> None:
     toy = Toy(z=0.0, bins=30, events_a_gev=1e6)
-    shape = {"mass_gev": 125.0, "resolution_gev": 1.6, "background": "exponential"}
+    shape: dict[str, Any] = {"mass_gev": 125.0, "resolution_gev": 1.6, "background": "exponential"}
     error = profile_significance(toy.edges, toy.background, **shape).signal_error
     x = np.linspace(-8.0, 12.0, 4001)
     means = np.linspace(0.0, 6.0, 601)

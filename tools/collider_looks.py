@@ -254,10 +254,10 @@ and Pearson, and a share is marked if the whole interval is above the level.
 The account of looks (`spectator/environments/collider/looks.py`) counts a p-value of look k in c channels
 c x 2^k times: a union bound, which is below the level where looks depend on each other.
 
-Before version 1.5 no family with more than four parameters but a polynomial was tried as another background.
-Where a trigger's turn-on or a third coefficient bends the spectrum of a broad resolution, none but the nominal
-one fitted, so that the estimate allowed for nothing: `optional stopping` showed 6.8 sigma in a smooth null, and
-p < 0.01 in 1.8 % of 272. The function of five parameters that is tried since then leaves 1.3 sigma there.
+Before version 1.5 the only other background with more than four parameters was a polynomial. Where a trigger's
+turn-on or a third coefficient bends a spectrum of broad resolution, none but the nominal one fitted, so that
+the estimate allowed for nothing: `optional stopping` showed 6.8 sigma in a smooth null, and p < 0.01 in 1.8 %
+of 272. With the function of five parameters that is tried since then 1.3 sigma are left there.
 
 - `reference`: the built-in physicist.
 - `optional stopping`: eight small runs, opened one after another in one selection.

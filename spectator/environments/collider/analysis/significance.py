@@ -66,9 +66,11 @@ class ProfileSignificance:
     background: str
 
     def allowing_for(self, spurious_signal: float) -> ProfileSignificance:
-        """Return it with an error of the yield, in events, from the choice of the background's family."""
-        error = self.signal_error
-        z = math.sqrt(self.q0) * error / math.hypot(error, spurious_signal) if error > 0 else 0.0
+        """Return it with an error S of the yield, in events, from the choice of the background's family.
+
+        S enters as Z -> Z sqrt(V / (V + S^2)) with V the variance of the yield.
+        """
+        z = math.sqrt(self.q0) * self.signal_error / math.hypot(self.signal_error, spurious_signal)
         return replace(self, z_local=z, p_local=p_of_z(z))
 
 
@@ -79,23 +81,19 @@ def profile_significance(
     resolution_gev: float,
     *,
     background: str = "auto",
-    spurious_signal: float = 0.0,
     natural_width_gev: float = 0.0,
 ) -> ProfileSignificance:
     """Test for a peak of given mass and width on a fitted background (q0).
 
     Args:
         background: One of ``BACKGROUNDS``, or ``auto``.
-        spurious_signal: Error of the yield, in events, from the choice of the background's family; it enters
-            as Z -> Z sqrt(V / (V + S^2)) with V the variance of the yield.
         natural_width_gev: Full width of the resonance itself; above 0 the peak is a Voigt curve.
     """
-    checked_number("spurious_signal", spurious_signal, least=0.0)
     search = peak_search(
         edges_gev, counts, mass_gev, resolution_gev,
         background=background, natural_width_gev=natural_width_gev,
     )  # fmt: skip
-    return _significance(search, search.problem.fit(start=search.null.beta)).allowing_for(spurious_signal)
+    return _significance(search, search.problem.fit(start=search.null.beta))
 
 
 def _significance(search: PeakSearch, fit: Minimum) -> ProfileSignificance:
@@ -435,14 +433,12 @@ class SpuriousSignal:
 
     Args:
         signal: Largest difference in yield, in events, between the nominal family and one that fits.
-        relative_to_error: The same over the statistical error of the yield.
         by_background: Yield by family, of those that fit.
         fits: Whether the nominal family describes the data beside the peak.
         nominal: The significance with the nominal family alone.
     """
 
     signal: float
-    relative_to_error: float
     by_background: Mapping[str, float]
     fits: bool
     nominal: ProfileSignificance
@@ -494,4 +490,4 @@ def spurious_signal(
     width = math.hypot(resolution_gev, natural_width_gev / FWHM_OF_SIGMA)
     misfit = background_misfit(edges_gev, counts, mass_gev, width, background=background)
     most = max(misfit.signal, *(abs(value - yields[background]) for value in yields.values()))
-    return SpuriousSignal(most, most / nominal.signal_error, yields, misfit.fits, nominal)
+    return SpuriousSignal(most, yields, misfit.fits, nominal)

@@ -254,7 +254,7 @@ and Pearson, and a share is marked if the whole interval is above the level.
 The account of looks (`spectator/environments/collider/looks.py`) counts a p-value of look k in c channels
 c x 2^k times: a union bound, which is below the level where looks depend on each other.
 
-Before version 1.5 the only other background with more than four parameters was a polynomial. Where a trigger's
+Before version 1.5 the only other background of more than four parameters was a polynomial. Where a trigger's
 turn-on or a third coefficient bends a spectrum of broad resolution, none but the nominal one fitted, so that
 the estimate allowed for nothing: `optional stopping` showed 6.8 sigma in a smooth null, and p < 0.01 in 1.8 %
 of 272. With the function of five parameters that is tried since then 1.3 sigma are left there.

@@ -143,12 +143,12 @@ def unified_interval(
     It begins at 0 where the data do not ask for a signal, and covers as often as it says where ten events
     or more lie under the peak.
     """
+    from scipy.optimize import brentq
+
     search = peak_search(
         edges_gev, counts, mass_gev, resolution_gev,
         background=background, natural_width_gev=natural_width_gev,
     )  # fmt: skip
-    from scipy.optimize import brentq
-
     test = SignalTest(search.problem, search.null.expected, search.null.beta)
 
     def excess(signal: float) -> float:

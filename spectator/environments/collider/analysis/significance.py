@@ -461,8 +461,9 @@ def spurious_signal(
 
     Args:
         background: The nominal family. One of ``ALTERNATIVES`` that fits worse by more than ``AS_WELL`` is
-            ignored. If the nominal one does not describe the data beside the peak,
-            the signal is at least that of :func:`background_misfit`.
+            ignored. If the nominal one does not describe the data beside the peak, the signal is at least
+            that of :func:`background_misfit`, and so large that the significance is at most the yield over
+            its error: a likelihood ratio of two poor descriptions means nothing.
 
     Raises:
         InvalidAnalysis: An argument breaks its rule, or there is no event under the peak.
@@ -490,4 +491,8 @@ def spurious_signal(
     width = math.hypot(resolution_gev, natural_width_gev / FWHM_OF_SIGMA)
     misfit = background_misfit(edges_gev, counts, mass_gev, width, background=background)
     most = max(misfit.signal, *(abs(value - yields[background]) for value in yields.values()))
+    if not misfit.fits and nominal.q0 > 0:
+        error = nominal.signal_error
+        inflated = max(nominal.q0 * (error / nominal.signal) ** 2, 1.0)
+        most = math.sqrt(inflated * (error**2 + most**2) - error**2)
     return SpuriousSignal(most, yields, misfit.fits, nominal)

@@ -108,3 +108,13 @@ def test_a_bend_that_looks_like_a_broad_peak_is_allowed_for() -> None:
     counts = np.round(1e6 * smooth / smooth.sum())
     found = spurious_signal(edges, counts, 2500.0, 135.0, background="dijet")
     assert found.nominal.z_local > 5.0 and found.nominal.allowing_for(found.signal).z_local < 1.5
+
+
+def test_a_likelihood_ratio_of_poor_descriptions_counts_no_more_than_the_yield() -> None:
+    """Counts of a campaign without a resonance, of which an exponential makes a peak of 24 sigma."""
+    counts = """5086 5531 5743 4976 4302 3392 2641 2074 1590 1194 957 714 514 430 329 239 234 189 133 90 59 66
+        42 48 38 28 23 19 13 10 12 8 13 7 5 2 3 2 0 0 0 0""".split()
+    edges = np.geomspace(70.1391, 584.923, 43)
+    found = spurious_signal(edges, [*map(float, counts)], 365.21, 42.858, background="exponential")
+    assert not found.fits and found.nominal.z_local > 20.0
+    assert found.nominal.allowing_for(found.signal).z_local < 3.0

@@ -217,6 +217,7 @@ def random_sequence(lab: Laboratory, chance: random.Random) -> Iterator[Call]:
 def _arguments(tool: str, lab: Laboratory, chance: random.Random) -> dict[str, Any]:
     low, high = lab.task.window_gev
     names = [*lab.task.channels]
+    window = sorted(round(chance.uniform(0.99 * low, 1.01 * high), 3) for _ in range(2))
     drawn: dict[str, Any] = {
         "sqrt_s_tev": chance.choice([*(beam.sqrt_s_tev for beam in lab.task.beams), 9.0]),
         "thresholds_gev": {
@@ -227,7 +228,8 @@ def _arguments(tool: str, lab: Laboratory, chance: random.Random) -> dict[str, A
         "channel": chance.choice(names),
         "mass_gev": round(chance.uniform(low, high), 3),
         "cut": chance.randrange(8) / 8,
-        "window_gev": sorted(round(chance.uniform(0.99 * low, 1.01 * high), 3) for _ in range(2)),
+        "window_gev": window,
+        "fit_window_gev": [window[0] * chance.uniform(0.93, 1.01), window[1] * chance.uniform(0.99, 1.07)],
         "function": chance.choice(BACKGROUND_FUNCTIONS),
         "natural_width": round(chance.uniform(0.0, 0.2), 3),
         "tuning_fraction": round(chance.uniform(0.02, 0.5), 3),
@@ -355,6 +357,20 @@ def _changing(field: str, values: Sequence[Any], tool: str) -> Attack:
     return attack
 
 
+def _ranges(lab: Laboratory, chance: random.Random) -> Iterator[Call]:
+    """Fit narrow and wide ranges around windows that move, down to none beside them."""
+    yield from begun(lab)
+    for low, high in _windows(lab, 5):
+        for beside in (0.0, 0.02, 0.1):
+            arguments = {
+                "window_gev": [low, high],
+                "fit_window_gev": [low * (1 - beside), high * (1 + beside)],
+            }
+            yield from _in_all(
+                lab, ("build_invariant_mass", arguments), ("subtract_background", {"function": "exponential"})
+            )
+
+
 def _triggers(lab: Laboratory, chance: random.Random) -> Iterator[Call]:
     """Move the turn-on through the window, run by run."""
     yield from begun(lab, 0.01)
@@ -380,6 +396,7 @@ ATTACKS: Final[Mapping[str, Attack]] = {
     "windows outside the task": _building(lambda lab: [[1.0, 2.0], [1.0, 100_000.0], [5.0, 4.0]]),
     "p-values beside moving windows": _fitting("exponential", "quartic"),
     "p-values of every function": _fitting(*BACKGROUND_FUNCTIONS),
+    "fitted ranges": _ranges,
     "every cut": _changing("cut", [number / 8 for number in range(8)], "optimise_selection"),
     "every natural width": _changing(
         "natural_width", [number / 50 for number in range(11)], "build_invariant_mass"

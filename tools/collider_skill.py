@@ -23,6 +23,7 @@ from spectator.environments.collider.physicists import (
 from spectator.environments.collider.reference_physicist import ReferencePhysicist
 from spectator.environments.collider.scenarios import TIERS
 from spectator.policies.policy import ScriptedPolicy, SeesTruth
+from tools.collider_looks import Unoffered
 from tools.collider_physicists import BlindPhysicist, BlindScript, drawn, varied
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "reports" / "collider-skill.md"
@@ -59,7 +60,7 @@ class CampaignResult:
 
 def campaign(policy: ScriptedPolicy, seed: int, difficulty: str, scenario: str = "mixed") -> CampaignResult:
     """Play one campaign."""
-    environment = ColliderEnvironment()
+    environment = ColliderEnvironment() if isinstance(policy, RandomPhysicist) else Unoffered()
     observation = environment.reset(
         seed=seed, episode_id="skill", options={"scenario": scenario, "difficulty": difficulty}
     )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tools.collider_validation import collisions, statistics
+from tools.collider_validation import collisions, limits, statistics
 from tools.collider_validation.drawing import Chart, draw
 from tools.collider_validation.rows import ValidationRow
 
@@ -26,16 +26,18 @@ def main() -> None:
     parser.add_argument(
         "--seeds", type=int, default=400, help="seeds of the pulls beside the first two thousand"
     )
-    parser.add_argument("--limits", type=int, default=300, help="toys of each coverage of limits")
+    parser.add_argument("--limits", type=int, default=5000, help="toys of each coverage of limits")
     chosen = parser.parse_args()
     q0, q0_chart = statistics.q0_tail(chosen.toys)
     elsewhere, elsewhere_chart = statistics.look_elsewhere(chosen.scans)
     pulls, pulls_chart = statistics.all_pulls(chosen.seeds)
+    covered, coverage = limits.coverage(chosen.limits)
     whole, whole_chart, _ = collisions.whole_spectrum()
     leptons, leptons_chart = collisions.four_leptons()
     tables = {
         "counting": [*statistics.counting(), statistics.photons()],
-        "toys": [*q0, *elsewhere, *pulls, *statistics.limits(chosen.limits)],
+        "toys": [*q0, *elsewhere, *pulls],
+        "limits": covered,
         "data": [*whole, *collisions.fits(), *leptons],
         "physics": list(collisions.scaling()),
     }
@@ -47,20 +49,24 @@ def main() -> None:
         "q0": q0_chart,
         "look-elsewhere": elsewhere_chart,
     }
-    write(tables, charts, collisions.peak_table())
+    write(tables, charts, {"peaks": collisions.peak_table(), "coverage": coverage})
     missed = [row.check for rows in tables.values() for row in rows if not row.ok]
     if missed:
         sys.exit("not met: " + "; ".join(missed))
 
 
-def write(tables: dict[str, list[ValidationRow]], charts: dict[str, Chart], peaks: Sequence[str]) -> None:
+def write(
+    tables: dict[str, list[ValidationRow]], charts: dict[str, Chart], plain: Mapping[str, Sequence[str]]
+) -> None:
     """Write the page with its tables, and the plots."""
     text = TEXT.read_text(encoding="utf-8")
     for name, rows in tables.items():
         text = text.replace(f"{{{name}}}", HEAD + "\n".join(row.markdown() for row in rows))
     rows = [row for kept in tables.values() for row in kept]
     text = text.replace("{met}", f"{sum(row.ok for row in rows)} of {len(rows)}")
-    PAGE.write_text(text.replace("{peaks}", "\n".join(peaks)), encoding="utf-8")
+    for name, lines in plain.items():
+        text = text.replace(f"{{{name}}}", "\n".join(lines))
+    PAGE.write_text(text, encoding="utf-8")
     PLOTS.mkdir(exist_ok=True)
     for name, chart in charts.items():
         (PLOTS / f"{name}.svg").write_text(draw(chart), encoding="utf-8")

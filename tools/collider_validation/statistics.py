@@ -17,7 +17,7 @@ from spectator.environments.collider.analysis.counting import (
 from spectator.environments.collider.analysis.mass_scan import global_significance
 from spectator.environments.collider.analysis.resonance import fit_resonance
 from spectator.environments.collider.analysis.shapes import gauss_bins, p_of_z, z_of_p
-from spectator.environments.collider.analysis.significance import profile_significance, upper_limit
+from spectator.environments.collider.analysis.significance import profile_significance
 from tools.collider_validation.drawing import Chart, Layer
 from tools.collider_validation.rows import ValidationRow, near
 
@@ -233,25 +233,3 @@ def all_pulls(seeds: int) -> tuple[list[ValidationRow], Chart]:
         ],
     )
     return rows, chart
-
-
-def limits(toys: int) -> list[ValidationRow]:
-    """Check the coverage of CLs limits."""
-    rows = []
-    for z in (0.5, 2.0, 4.0):
-        setting = Setting("limit", z, bins=30)
-        found = [
-            upper_limit(setting.edges, setting.draw(seed), 125.0, 1.6, background="exponential")
-            for seed in range(toys)
-        ]
-        covered = float((np.array(found) >= setting.signal).mean())
-        least = 0.95 - 2.5 * math.sqrt(0.05 * 0.95 / toys)
-        rows.append(
-            ValidationRow(
-                f"95 % CLs limit above a true signal of {z:g} sigma, {toys} toys",
-                f"at least {least:.3f}",
-                f"{covered:.3f}",
-                covered >= least,
-            )
-        )
-    return rows

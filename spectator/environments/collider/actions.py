@@ -234,7 +234,7 @@ def schemas(task: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         "candle": {"enum": [candle["name"] for candle in task["candles"]]},
         "sqrt_s_tev": {"enum": [beam["sqrt_s_tev"] for beam in task["beams"]]},
         "thresholds_gev": {
-            "properties": {channel["name"]: _threshold(channel) for channel in task["channels"]},
+            "properties": {channel["name"]: threshold_rule(channel) for channel in task["channels"]},
             "additionalProperties": False,
         },
     }
@@ -257,7 +257,7 @@ def lowest_threshold(trigger_gev: float) -> float:
     return six(trigger_gev / 20.0)
 
 
-def _threshold(channel: Mapping[str, Any]) -> dict[str, Any]:
+def threshold_rule(channel: Mapping[str, Any]) -> dict[str, Any]:
     """Return the rule of a channel's threshold, with two usual ones as examples."""
     low, high = lowest_threshold(channel["trigger_threshold_gev"]), channel["fit_window_gev"][1]
     usual = (channel["fit_window_gev"][0] / 2.8, channel["trigger_threshold_gev"])

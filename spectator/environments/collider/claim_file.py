@@ -28,7 +28,6 @@ from spectator.environments.collider.analysis.shapes import (
     z_of_p,
 )
 from spectator.environments.collider.analysis.significance import (
-    profile_significance,
     spurious_signal,
     upper_limit,
 )
@@ -196,7 +195,7 @@ def _measure(frozen: FrozenChannel, opened: Unblinded, mass_gev: float) -> Measu
     near = np.linspace(max(mass_gev - reach, edges[0]), min(mass_gev + reach, edges[-1]), 41)
     top = scan(edges, counts, sigma, masses_gev=near, background=frozen.background).best_mass_gev
     spurious = spurious_signal(edges, counts, **peak_at(frozen, top))
-    peak = profile_significance(edges, counts, **peak_at(frozen, top))
+    peak = spurious.nominal
     looked = global_significance(
         edges,
         counts,

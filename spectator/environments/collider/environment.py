@@ -203,7 +203,8 @@ class ColliderEnvironment:
         1.3 actions and arguments that are certain to be rejected are not offered;
         1.4 every look is charged, the fitted range is chosen, every estimate allows for other backgrounds,
         an excess where none describes the data does not count as evidence, and real data lie on a hidden
-        axis; without combine_channels, request_systematics and a comparison of channels.
+        axis; without combine_channels, request_systematics and a comparison of channels;
+        1.5 estimates allow for a five-parameter dijet function and for four events.
     """
 
     def __init__(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache, partial
 from typing import Any, Final
 
 from spectator.environments.collider.actions import (
@@ -20,7 +21,7 @@ from spectator.environments.collider.actions import (
     TOOLS,
     TUNING_EVENTS,
     AtMass,
-    schemas,
+    threshold_rule,
 )
 from spectator.environments.collider.experiment import ChannelAnalysis, Laboratory
 from spectator.environments.collider.operations import inference, machine
@@ -101,9 +102,7 @@ def _other_menu(lab: Laboratory) -> Rules:
     """Return the thresholds with examples that differ from the present menu's."""
     if not lab.thresholds_gev:
         return {}
-    rules: dict[str, Any] = schemas(lab.task.public)["set_trigger"]["properties"]["thresholds_gev"][
-        "properties"
-    ]
+    rules = {channel["name"]: threshold_rule(channel) for channel in lab.task.public["channels"]}
     for name, rule in rules.items():
         rule["examples"] = [one for one in rule["examples"] if one != lab.thresholds_gev.get(name)]
     return {"thresholds_gev": {"properties": rules}}
@@ -199,6 +198,7 @@ def _inference(lab: Laboratory) -> dict[str, Rules]:
         for name, analysis in lab.selection.channels.items()
         if analysis.opened and lab.spectrum(analysis).any()
     }
+    measurable = cache(partial(_is_measurable, lab))
     found: dict[str, Rules] = {}
     if unscanned := [name for name, analysis in analyses.items() if "scan" not in analysis.findings]:
         found["scan_bump"] = {"channel": _one_of(unscanned)}
@@ -206,7 +206,7 @@ def _inference(lab: Laboratory) -> dict[str, Rules]:
     for tool, known in _KNOWN.items():
         possible = in_runs if tool == "cross_check" else analyses
         if possible and (tool != "measure_angular" or not lab.task.real_data):
-            found[tool] = {"channel": _one_of(possible), **_masses(lab, possible, known)}
+            found[tool] = {"channel": _one_of(possible), **_masses(possible, known, measurable)}
     return {**found, **_claim(lab)}
 
 
@@ -222,7 +222,9 @@ def _grid(low: float, high: float, parts: int) -> list[float]:
     return [_short(low * (high / low) ** (part / parts)) for part in range(1, parts)]
 
 
-def _masses(lab: Laboratory, analyses: Mapping[str, ChannelAnalysis], known: Known) -> Rules:
+def _masses(
+    analyses: Mapping[str, ChannelAnalysis], known: Known, measurable: Callable[[str, float], bool]
+) -> Rules:
     """Return the rule of a mass to measure in one of some channels."""
     windows = [analysis.window_gev for analysis in analyses.values()]
     rule: dict[str, Any] = {
@@ -240,8 +242,7 @@ def _masses(lab: Laboratory, analyses: Mapping[str, ChannelAnalysis], known: Kno
             mass
             for mass in points
             if all(
-                _is_measurable(lab, name, mass) and not known(analysis, mass)
-                for name, analysis in analyses.items()
+                measurable(name, mass) and not known(analysis, mass) for name, analysis in analyses.items()
             )
         ]
         if fresh:

@@ -86,7 +86,7 @@ def _release(package: str) -> str:
     return ".".join(version(package).split(".")[:2])
 
 
-VERSION: Final = f"1.4+numpy{_release('numpy')}.scipy{_release('scipy')}"
+VERSION: Final = f"1.5+numpy{_release('numpy')}.scipy{_release('scipy')}"
 """Version of the rules and of the libraries a replay depends on: numpy's random streams, scipy's
 functions."""
 

@@ -24,8 +24,9 @@ def test_the_calibration_resumes_and_reports(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(collider_looks, "TIERS", ("easy",))
     monkeypatch.setattr(collider_looks, "POLICIES", {"best of runs": collider_looks.BestOfRuns})
     kept, page = tmp_path / "kept.jsonl", tmp_path / "page.md"
-    for nulls in (1, 2, 2):
-        collider_looks.main(["--nulls", str(nulls), "--kept", str(kept), "--page", str(page)])
-        assert len(collider_looks.read(kept)) == len(kept.read_text().splitlines()) == nulls
+    for nulls, share, known in ((1, "0 1", 1), (2, "0 2", 1), (2, "1 2", 2), (2, "0 1", 2)):
+        given = ["--nulls", f"{nulls}", "--share", *share.split(), "--kept", f"{kept}", "--page", f"{page}"]
+        collider_looks.main(given)
+        assert len(collider_looks.read(kept)) == len(kept.read_text().splitlines()) == known
     assert "| easy | best of runs | 2 | " in page.read_text()
     assert all(0.0 < p <= 1.0 and looks >= 4 for p, looks in collider_looks.read(kept).values())

@@ -56,11 +56,13 @@ if TYPE_CHECKING:
         ProfileSignificance as ProfileSignificance,
     )
     from spectator.environments.collider.analysis.significance import SpuriousSignal as SpuriousSignal
+    from spectator.environments.collider.analysis.significance import counting_interval as counting_interval
     from spectator.environments.collider.analysis.significance import counting_limit as counting_limit
     from spectator.environments.collider.analysis.significance import (
         profile_significance as profile_significance,
     )
     from spectator.environments.collider.analysis.significance import spurious_signal as spurious_signal
+    from spectator.environments.collider.analysis.significance import unified_interval as unified_interval
     from spectator.environments.collider.analysis.significance import upper_limit as upper_limit
 
 _MODULES: Final = {
@@ -73,8 +75,8 @@ _MODULES: Final = {
     "resonance": "ResonanceFit fit_resonance fit_resonances",
     "resonance_search": "find_resonances",
     "shapes": "BACKGROUNDS BackgroundFit fit_background",
-    "significance": "ProfileSignificance SpuriousSignal counting_limit profile_significance spurious_signal "
-    "upper_limit",
+    "significance": "ProfileSignificance SpuriousSignal counting_interval counting_limit "
+    "profile_significance spurious_signal unified_interval upper_limit",
 }
 """Public names by module."""
 

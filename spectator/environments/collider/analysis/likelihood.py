@@ -24,10 +24,11 @@ from spectator.environments.collider.analysis.checks import (
 from spectator.environments.collider.analysis.shapes import (
     BACKGROUNDS,
     Regression,
+    background_alone,
     choose_background,
     design,
+    exponential,
     log_likelihood_gap,
-    poisson_regression,
     voigt_bins,
 )
 
@@ -77,9 +78,9 @@ def objective(problem: LikelihoodProblem, theta: Floats, expected: Floats) -> fl
 
     Infinite if a bin expects no events.
     """
-    if not (expected > 0).all() or not np.isfinite(expected).all():
+    if not (expected.min() > 0 and expected.max() < np.inf):
         return float("inf")
-    pulls = 0.5 * float(np.sum(problem.weight * (theta - problem.centre) ** 2))
+    pulls = 0.5 * float((problem.weight * (theta - problem.centre) ** 2).sum())
     return log_likelihood_gap(problem.counts, expected) + pulls
 
 
@@ -95,7 +96,8 @@ def gradient_and_information(
     """Return the first derivatives and the expected second derivatives."""
     rows = problem.derivatives(theta)
     gradient = rows.T @ (1.0 - problem.counts / expected) + problem.weight * (theta - problem.centre)
-    information = rows.T @ (rows / expected[:, None]) + np.diag(problem.weight)
+    information = rows.T @ (rows / expected[:, None])
+    _diagonal(information)[:] += problem.weight
     return gradient, information
 
 
@@ -180,8 +182,18 @@ def _pressed(problem: LikelihoodProblem, theta: Floats, gradient: Floats) -> NDA
     return ((theta <= problem.lower) & (gradient > 0)) | ((theta >= problem.upper) & (gradient < 0))
 
 
+def _diagonal(matrix: Floats) -> Floats:
+    """Return a view of the diagonal that can be written to."""
+    return np.asarray(np.einsum("ii->i", matrix))
+
+
+def _block(matrix: Floats, moving: NDArray[np.bool_]) -> Floats:
+    """Return a copy of the rows and columns of the parameters that move."""
+    return matrix.copy() if moving.all() else np.asarray(matrix[np.ix_(moving, moving)])
+
+
 def _distance(gradient: Floats, information: Floats, moving: NDArray[np.bool_]) -> float:
-    return 0.5 * float(gradient[moving] @ _solve(information[np.ix_(moving, moving)], gradient[moving]))
+    return 0.5 * float(gradient[moving] @ _solve(_block(information, moving), gradient[moving]))
 
 
 def _step(
@@ -192,18 +204,18 @@ def _step(
     moving: NDArray[np.bool_],
     damping: float,
 ) -> Floats:
-    block = information[np.ix_(moving, moving)]
-    damped = block + damping * np.diag(np.diag(block) + 1e-12)
+    damped = _block(information, moving)
+    _diagonal(damped)[:] += damping * (_diagonal(damped) + 1e-12)
     tried = theta.copy()
     tried[moving] -= _solve(damped, gradient[moving])
-    return np.clip(tried, problem.lower, problem.upper)
+    return np.minimum(np.maximum(tried, problem.lower), problem.upper)
 
 
 def _solve(matrix: Floats, vector: Floats) -> Floats:
     """Solve after scaling to a unit diagonal, slightly regularised for singular matrices."""
-    scale = 1.0 / np.sqrt(np.maximum(np.diag(matrix), 1e-30))
+    scale = 1.0 / np.sqrt(np.maximum(matrix.diagonal(), 1e-30))
     unit = matrix * scale[:, None] * scale[None, :]
-    unit[np.diag_indices_from(unit)] += 1e-12
+    _diagonal(unit)[:] += 1e-12
     try:
         return np.asarray(scale * np.linalg.solve(unit, scale * vector))
     except np.linalg.LinAlgError:
@@ -293,7 +305,7 @@ class YieldProblem:
 
     def background(self, theta: Floats) -> Floats:
         """Return the expected background events of each bin."""
-        return np.asarray(self.nominal * np.exp(np.clip(self.columns @ theta[1:], -600, 600)))
+        return np.asarray(self.nominal * exponential(self.columns @ theta[1:]))
 
     def expected(self, theta: Floats) -> Floats:
         """Return the expected events of each bin."""
@@ -323,13 +335,15 @@ class YieldProblem:
     def error(self, fit: Minimum) -> float:
         """Return the standard error of the strength.
 
-        Where the strength is as low as the empty bins allow, it is the distance to the strength above at
-        which twice the negative log-likelihood is larger by one.
+        Where the strength is as low as the empty bins allow, or so few events are there that they leave the
+        background open, it is the distance to the strength above at which twice the negative log-likelihood
+        is larger by one.
         """
         if (fit.expected < EMPTY_SHARE * self.background(fit.theta)).any():
             return self._error_above(fit)
         free: NDArray[np.bool_] = np.ones(len(fit.theta), dtype=bool)
-        return float(np.sqrt(covariance(self, fit, free)[0, 0]))
+        variance = float(covariance(self, fit, free)[0, 0])
+        return float(np.sqrt(variance)) if variance > 0 else self._error_above(fit)
 
     def _error_above(self, fit: Minimum) -> float:
         from scipy.optimize import brentq
@@ -356,6 +370,10 @@ class PeakSearch:
     background: str
     edges: Floats
 
+    def on(self, background: str) -> PeakSearch:
+        """Return the same search on another background."""
+        return _peak_search(self.edges, self.problem.counts, self.problem.template, background)
+
 
 def peak_search(
     edges_gev: ArrayLike,
@@ -378,11 +396,14 @@ def peak_search(
     sigma = checked_number("resolution_gev", resolution_gev, above=0.0, most=float(edges[-1] - edges[0]))
     gamma = checked_number("natural_width_gev", natural_width_gev, least=0.0)
     name = choose_background(edges, seen) if background == "auto" else background
-    columns, bins = design(name, edges), np.diff(edges)
-    if columns.shape[1] + 1 > len(seen):
+    return _peak_search(edges, seen, voigt_bins(edges, mass, sigma, gamma), name)
+
+
+def _peak_search(edges: Floats, counts: Floats, template: Floats, background: str) -> PeakSearch:
+    columns = design(background, edges)
+    if columns.shape[1] + 1 > len(counts):
         raise invalid(
-            "window_gev", f"must hold at least {columns.shape[1] + 1} bins for the {name} background"
+            "window_gev", f"must hold at least {columns.shape[1] + 1} bins for the {background} background"
         )
-    null = poisson_regression(columns, seen, bins)
-    problem = YieldProblem(seen, voigt_bins(edges, mass, sigma, gamma), columns, bins)
-    return PeakSearch(problem, null, name, edges)
+    problem = YieldProblem(counts, template, columns, np.diff(edges))
+    return PeakSearch(problem, background_alone(background, edges, counts), background, edges)

@@ -30,12 +30,12 @@ from spectator.environments.collider.analysis.checks import (
 )
 from spectator.environments.collider.analysis.shapes import (
     BACKGROUNDS,
+    background_alone,
     choose_background,
     design,
+    fit_beside,
     gauss_templates,
-    goodness,
     p_of_z,
-    poisson_regression,
     score_test,
     score_z,
     z_of_p,
@@ -103,7 +103,7 @@ def scan(
     masses, sigmas = scan_grid(edges, resolution_gev, window_gev, masses_gev)
     name = choose_background(edges, seen) if background == "auto" else background
     columns = design(name, edges)
-    smooth = poisson_regression(columns, seen, np.diff(edges)).expected
+    smooth = background_alone(name, edges, seen).expected
     test = score_test(gauss_templates(edges, masses, sigmas), smooth, columns)
     z = score_z(test, seen, smooth)
     top = int(np.argmax(z))
@@ -121,10 +121,8 @@ def scan(
 
 def _shape_p_value(edges: Floats, counts: Floats, columns: Floats, mass: float, sigma: float) -> float:
     away = np.abs(0.5 * (edges[1:] + edges[:-1]) - mass) > 4.0 * sigma
-    if away.sum() <= columns.shape[1]:
-        return 1.0
-    fit = poisson_regression(columns[away], counts[away], np.diff(edges)[away])
-    return goodness(counts[away], fit.expected, columns.shape[1])[2]
+    found = fit_beside(columns, counts, np.diff(edges), away)
+    return found[1] if found else 1.0
 
 
 def scan_grid(
@@ -246,7 +244,7 @@ def global_significance(
     checked_window(edges, None, field="edges_gev", bins=4)
     name = choose_background(edges, seen) if background == "auto" else background
     columns = design(name, edges)
-    smooth = poisson_regression(columns, seen, np.diff(edges)).expected
+    smooth = background_alone(name, edges, seen).expected
     if not smooth.max() < MAX_EXPECTED:
         raise invalid("counts", f"must stay below {MAX_EXPECTED:g} in a bin, so that toys can be drawn")
     masses, sigmas = scan_grid(edges, resolution_gev, window_gev, None)

@@ -203,9 +203,9 @@ def score_z(test: ScoreTest, counts: Floats, background: Floats) -> Floats:
 ORDERS: Final[Mapping[str, int]] = {"exponential": 1, "quadratic": 2, "cubic": 3, "quartic": 4}
 """Log-polynomials by their order in the mass."""
 
-BACKGROUNDS: Final = (*ORDERS, "power_law", "dijet")
+BACKGROUNDS: Final = (*ORDERS, "power_law", "dijet", "dijet5")
 """Names of the families. ``power_law`` is linear in ln m. ``dijet`` is (1-x)^p1 x^-(p2 + p3 ln x) with
-x = m / sqrt(s), the form of dijet searches such as CMS arXiv:1911.03947."""
+x = m / sqrt(s), the form of dijet searches such as CMS arXiv:1911.03947; ``dijet5`` has p4 ln^2 x besides."""
 
 SQRT_S_GEV: Final = 13_000.0
 """Collision energy for ``power_law`` and ``dijet``; a model input."""
@@ -274,8 +274,9 @@ def _design(name: str, encoded: bytes) -> Floats:
         x = centres / SQRT_S_GEV
         if x[-1] >= 1.0:
             raise invalid("edges_gev", f"must be below {SQRT_S_GEV:g} GeV for the {name} background")
-        powers = [np.ones_like(x), np.log(x)]
-        columns = np.stack(powers if name == "power_law" else [*powers, np.log1p(-x), np.log(x) ** 2], axis=1)
+        log = np.log(x)
+        powers = [np.ones_like(x), log, np.log1p(-x), log**2, log**3]
+        columns = np.stack(powers[: {"power_law": 2, "dijet": 4, "dijet5": 5}[name]], axis=1)
     orthonormal, _ = np.linalg.qr(columns)
     orthonormal *= np.sqrt(len(centres)) * np.sign(orthonormal[0, 0] or 1.0)
     orthonormal.flags.writeable = False
@@ -286,11 +287,29 @@ def log_likelihood_gap(counts: Floats, expected: Floats) -> float:
     """Return the Poisson negative log-likelihood less its least value (half the deviance)."""
     from scipy.special import xlogy
 
-    return float(np.sum(expected - counts + xlogy(counts, counts / np.maximum(expected, 1e-300))))
+    return float((expected - counts + xlogy(counts, counts / np.maximum(expected, 1e-300))).sum())
 
 
 MAX_START_EXCESS: Final = 100.0
 """Most expected events per observed one at the start of a fit."""
+
+
+def exponential(exponents: Floats) -> Floats:
+    """Return the exponential, without overflow."""
+    return np.asarray(np.exp(np.minimum(np.maximum(exponents, -600.0), 600.0)))
+
+
+def background_alone(background: str, edges: Floats, counts: Floats) -> Regression:
+    """Fit a background family to all bins."""
+    return _background_alone(background, edges.tobytes(), counts.tobytes())
+
+
+@lru_cache(maxsize=64)
+def _background_alone(name: str, edges: bytes, counts: bytes) -> Regression:
+    """Fit the family; cached, because every test of a spectrum needs it."""
+    fit = poisson_regression(_design(name, edges), np.frombuffer(counts), np.diff(np.frombuffer(edges)))
+    fit.beta.flags.writeable = fit.expected.flags.writeable = False
+    return fit
 
 
 def poisson_regression(columns: Floats, counts: Floats, widths: Floats) -> Regression:
@@ -299,10 +318,11 @@ def poisson_regression(columns: Floats, counts: Floats, widths: Floats) -> Regre
     beta[0] = np.log(max(counts.sum(), 0.5) / widths.sum()) / columns[0, 0]
     ridge = np.full(len(beta), _RIDGE)
     ridge[0] = 0.0
+    weight = np.diag(ridge + 1e-12)
     value, beta, expected = _tried(columns, counts, widths, ridge, _start(columns, counts, widths, beta))
     for _ in range(_STEPS):
         gradient = columns.T @ (expected - counts) + ridge * beta
-        hessian = columns.T @ (expected[:, None] * columns) + np.diag(ridge + 1e-12)
+        hessian = columns.T @ (expected[:, None] * columns) + weight
         step = np.linalg.solve(hessian, gradient)
         if float(gradient @ step) < 1e-9:
             return Regression(beta, expected, log_likelihood_gap(counts, expected), True)
@@ -320,7 +340,7 @@ def _tried(
     columns: Floats, counts: Floats, widths: Floats, ridge: Floats, beta: Floats
 ) -> tuple[float, Floats, Floats]:
     """Return the objective at ``beta``, ``beta``, and the counts expected there."""
-    expected = widths * np.exp(np.clip(columns @ beta, -600, 600))
+    expected = widths * exponential(columns @ beta)
     return log_likelihood_gap(counts, expected) + 0.5 * float(ridge @ beta**2), beta, expected
 
 
@@ -340,7 +360,7 @@ def _start(columns: Floats, counts: Floats, widths: Floats, flat: Floats) -> Flo
     target = np.log((counts + 0.5) / widths)
     system = columns.T @ weighted + 1e-9 * weights.sum() * np.eye(columns.shape[1])
     warm = np.asarray(np.linalg.solve(system, weighted.T @ target))
-    expected = float(np.sum(widths * np.exp(np.clip(columns @ warm, -600, 600))))
+    expected = float((widths * exponential(columns @ warm)).sum())
     return warm if expected < MAX_START_EXCESS * counts.sum() else flat
 
 
@@ -358,6 +378,16 @@ def goodness(counts: Floats, expected: Floats, parameters: int) -> tuple[float, 
     variance = 2.0 * ndf + float(np.sum(np.minimum(1.0 / floor, 1e6))) * ndf / len(counts)
     scale = variance / (2.0 * ndf)
     return chi2, ndf, chi2_p(chi2 / scale, ndf / scale)
+
+
+def fit_beside(
+    columns: Floats, counts: Floats, widths: Floats, kept: NDArray[np.bool_]
+) -> tuple[Regression, float] | None:
+    """Fit a background to the bins kept; return the fit and its p-value, or ``None`` if they are too few."""
+    if kept.sum() <= columns.shape[1]:
+        return None
+    fit = poisson_regression(columns[kept], counts[kept], widths[kept])
+    return fit, goodness(counts[kept], fit.expected, columns.shape[1])[2]
 
 
 def choose_background(edges: Floats, counts: Floats, kept: NDArray[np.bool_] | None = None) -> str:
@@ -414,7 +444,7 @@ def fit_background(
     if kept.sum() < columns.shape[1]:
         raise invalid("exclude_gev", f"must leave at least {columns.shape[1]} bins for the {name} background")
     fit = poisson_regression(columns[kept], seen[kept], widths[kept])
-    expected = widths * np.exp(np.clip(columns @ fit.beta, -600, 600))
+    expected = widths * exponential(columns @ fit.beta)
     chi2, ndf, p_value = goodness(seen[kept], expected[kept], columns.shape[1])
     return BackgroundFit(
         name,

@@ -15,7 +15,6 @@ from spectator.environments.collider.analysis.resonance import fit_resonance
 from spectator.environments.collider.analysis.shapes import FWHM_OF_SIGMA, z_of_p
 from spectator.environments.collider.analysis.significance import (
     background_misfit,
-    profile_significance,
     spurious_signal,
 )
 from spectator.environments.collider.experiment import ChannelAnalysis, Laboratory
@@ -175,7 +174,7 @@ def estimate_significance(lab: Laboratory, given: actions.AtMass) -> dict[str, A
         raise HardRule("redundant", f"The significance at {mass:g} GeV is known.")
     edges, peak = lab.edges(analysis), peak_at(analysis, mass)
     background = spurious_signal(edges, counts, **peak)
-    found = profile_significance(edges, counts, **peak, spurious_signal=background.signal)
+    found = background.nominal.allowing_for(background.signal)
     crossings = upcrossings(lab, analysis, counts)
     assert analysis.look is not None
     p_global = global_p(found.z_local, crossings, analysis.look.trials)

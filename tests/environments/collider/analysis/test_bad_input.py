@@ -55,6 +55,7 @@ CALLS: dict[str, Callable[[Any, Any], object]] = {
     "global_significance": lambda e, n: mass_scan.global_significance(e, n, 4.0, 1.6),
     "profile_significance": lambda e, n: significance.profile_significance(e, n, 125.0, 1.6),
     "upper_limit": lambda e, n: significance.upper_limit(e, n, 125.0, 1.6),
+    "unified_interval": lambda e, n: significance.unified_interval(e, n, 125.0, 1.6),
     "spurious_signal": lambda e, n: significance.spurious_signal(e, n, 125.0, 1.6),
 }
 
@@ -166,6 +167,7 @@ BAD_CALLS: dict[str, tuple[Callable[[], object], str, str]] = {
         "at least 50",
     ),
     "half an event": (lambda: significance.counting_limit(2.5, 1.0), "observed", "whole number"),
+    "too many events": (lambda: significance.counting_interval(10_001, 1.0), "observed", "at most 10000"),
     "a negative signal": (lambda: counting.discovery_significance(-1.0, 10.0), "signal", "at least 0"),
     "no background": (lambda: counting.discovery_significance(1.0, 0.0), "background", "above 0"),
     "an unknown candle": (lambda: calibration.calibrate("top", EDGES, COUNTS), "candle", "jpsi"),

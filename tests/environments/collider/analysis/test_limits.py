@@ -2,12 +2,19 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 
 from spectator.environments.collider.analysis.shapes import FWHM_OF_SIGMA, voigt_bins
-from spectator.environments.collider.analysis.significance import counting_limit, upper_limit
+from spectator.environments.collider.analysis.significance import (
+    counting_interval,
+    counting_limit,
+    profile_significance,
+    unified_interval,
+    upper_limit,
+)
 from tests.environments.collider.analysis.toys import Toy
 
 
@@ -139,3 +146,31 @@ def test_an_exact_limit_is_where_the_ratio_of_poisson_sums_falls_to_five_per_cen
 
     limit = counting_limit(n, b)
     assert poisson.cdf(n, limit + b) / poisson.cdf(n, b) == pytest.approx(0.05, rel=1e-4)
+
+
+def test_counting_intervals_are_those_of_feldman_and_cousins() -> None:
+    """The 95 % table of the Particle Data Group's review of statistics, without background."""
+    ends = "0 3.09, .05 5.14, .36 6.72, .82 8.25, 1.37 9.76, 1.84 11.26, 2.21 12.75, 2.58 13.81, 2.94 15.29"
+    for n, pair in enumerate(ends.split(", ")):
+        assert counting_interval(n, 0.0) == pytest.approx([*map(float, pair.split())], abs=0.011), n
+    assert counting_interval(0, 3.0)[1] < 3.09 and counting_interval(0, 800.0)[1] > 0.5
+
+
+def test_unified_intervals_of_many_events_are_those_of_a_bounded_gauss_curve() -> None:
+    toy = Toy(z=0.0, bins=30, events_a_gev=1e6)
+    shape: dict[str, Any] = {"mass_gev": 125.0, "resolution_gev": 1.6, "background": "exponential"}
+    error = profile_significance(toy.edges, toy.background, **shape).signal_error
+    x = np.linspace(-8.0, 12.0, 4001)
+    means = np.linspace(0.0, 6.0, 601)
+    for seen in (-1.0, 0.0, 2.0):
+        accepted = []
+        for mean in means:
+            rank = -0.5 * (x - mean) ** 2 + 0.5 * np.minimum(x, 0.0) ** 2
+            own = -0.5 * (seen - mean) ** 2 + 0.5 * min(seen, 0.0) ** 2
+            chance = np.exp(-0.5 * (x - mean) ** 2)
+            accepted.append(chance[rank <= own + 1e-9].sum() >= 0.05 * chance.sum())
+        expected = means[accepted][[0, -1]]
+        counts = toy.background + seen * error * voigt_bins(toy.edges, 125.0, 1.6, 0.0)
+        assert np.array(unified_interval(toy.edges, counts, **shape)) / error == pytest.approx(
+            expected, abs=0.02
+        )

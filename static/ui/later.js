@@ -121,8 +121,9 @@ export function forkWhenAsked(opener, origin, root, episodeId, page) {
   };
 }
 
-/** @param {HTMLElement} place @param {string} root @param {string} episodeId @param {() => void} changed @returns {Seat} */
-export function seatWhenPlayed(place, root, episodeId, changed) {
+/** @param {Parameters<typeof import("./seat.js").mountSeat>} page @returns {Seat} */
+export function seatWhenPlayed(...page) {
+  const changed = page[3];
   /** @type {Seat | null} */ let seat = null;
   let fetching = false;
   async function fetchSeat() {
@@ -130,7 +131,7 @@ export function seatWhenPlayed(place, root, episodeId, changed) {
     try {
       await styles("seat");
       const { mountSeat } = await import("./seat.js");
-      seat = mountSeat(place, root, episodeId, changed);
+      seat = mountSeat(...page);
       changed();
     } catch (error) {
       console.warn("the seat could not be fetched", error);

@@ -280,23 +280,24 @@ async def _first_asked(
     """Return the pending decision, with the draft weighed if the world can."""
     for actor, policy in people.items():
         shown, question = _asked(live, actor, policy), policy.asked
-        if shown is None or question is None:
-            continue
-        weigh = live.plan.world.weigh_draft
-        if draft is not None and weigh is not None:
-            calls = [_checked(ChosenAction(**one), policy, question.observation) for one in draft]
-            shown.weighed = dict(await run_in_threadpool(weigh, question.observation, calls))
-        return shown
+        if shown is not None and question is not None:
+            if draft is not None and live.plan.world.weigh_draft is not None:
+                shown.weighed = await run_in_threadpool(_weigh, live, policy, question.observation, draft)
+            return shown
     return None
 
 
-def _checked(chosen: ChosenAction, policy: HumanPolicy, observation: Observation) -> Any:
-    """Return a drafted call as the world's action."""
+def _weigh(
+    live: EpisodeHandle, policy: HumanPolicy, observation: Observation, draft: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return what the world says of a draft; a draft that is not legal now is an answer, not an error."""
+    weigh, legal = live.plan.world.weigh_draft, policy.briefing.legal(observation)
+    assert weigh is not None
     try:
-        call = check_call(WrittenCall(chosen.tool, chosen.arguments), policy.briefing.legal(observation))
+        calls = [check_call(WrittenCall(one["tool"], one["arguments"]), legal) for one in draft]
     except (CallRejected, UnsupportedSchema) as error:
-        raise InvalidRequest([FieldError("draft", str(error))]) from error
-    return policy.briefing.as_action(call.tool, call.arguments)
+        return {"refused": {"rule": "illegal", "message": str(error)}}
+    return dict(weigh(observation, [policy.briefing.as_action(one.tool, one.arguments) for one in calls]))
 
 
 def _asked(live: EpisodeHandle, actor: str, policy: HumanPolicy) -> AskedSeat | None:

@@ -19,14 +19,10 @@ const [NOW_MS, SOON_MS, ASKED_MS] = [60, 400, 5_000];
 
 /** @param {HTMLElement} place @param {string} root @param {string} episodeId @param {() => void} changed hears that the seat is asked, or no longer @param {Parameters<typeof makeControls>[0]} world its panel's own controls */
 export function mountSeat(place, root, episodeId, changed, world) {
-  const title = h("h2", { id: "seat-title", class: "seat__title" });
-  const say = h("p", { class: "seat__say", role: "status" });
+  const [title, say] = [h("h2", { id: "seat-title", class: "seat__title" }), h("p", { class: "seat__say", role: "status" })];
   const clock = makeClock(place, say, { asked: () => (board.hidden ? null : asked), left: () => left(), stands: () => stands(), over: () => soon(SOON_MS) });
-  const refused = h("p", { class: "notice notice--bad", hidden: true });
-  const take = h("button", { class: "chip", type: "button" }, "Take the seat");
-  const leave = h("button", { class: "more", type: "button" }, "leave the seat");
-  const token = makeTokenForm(() => poll());
-  const invitation = makeInvitation(root, episodeId, () => poll());
+  const [refused, take, leave] = [h("p", { class: "notice notice--bad", hidden: true }), h("button", { class: "chip", type: "button" }, "Take the seat"), h("button", { class: "more", type: "button" }, "leave the seat")];
+  const [token, invitation] = [makeTokenForm(() => poll()), makeInvitation(root, episodeId, () => poll())];
   const [form, win] = [makeControls(world, { send, weigh }), makeWin(root, episodeId)];
   const board = h("div", { class: "seat__board", hidden: true }, clock.bar, refused, form.element);
   replace(place, h("div", { class: "card__head" }, title, h("span", { class: "seat__side" }, clock.figures, " ", take, leave)), say, invitation.element, token.element, win.element, board);
@@ -37,8 +33,7 @@ export function mountSeat(place, root, episodeId, changed, world) {
   /** What was sent last, and what of it still waits for the seat to be asked again. @type {import("./seat_controls.js").Call[]} */ let [sent, queue] = [[], []];
   /** @type {Record<string, any>} */ let names = {};
   /** @type {string[][]} */ let [people, mine] = [[], []];
-  let until = 0;
-  let [reading, atForm, pausedThere, reason] = [false, false, false, ""];
+  let [reading, atForm, pausedThere, reason, until] = [false, false, false, "", 0];
   /** @type {ReturnType<typeof setTimeout> | null} */ let timer = null;
 
   const nameOf = (/** @type {string | null} */ actor) => (actor ? clip(plain(names[actor] ?? words(actor)), 60) : "the world");
@@ -77,9 +72,9 @@ export function mountSeat(place, root, episodeId, changed, world) {
     invitation.update(nameOf);
     pausedThere = body.paused === true; // the event that says so may be withheld
     if (!next) {
+      if (body.deciding && !mine.includes(body.deciding)) queue = [];
       rest(queue.length > 0);
-      if (queue.length) return;
-      return setText(say, waitingWords(body, nameOf));
+      return queue.length ? undefined : setText(say, waitingWords(body, nameOf));
     }
     until = performance.now() + next.left_s * 1000;
     if (asked && asked.turn === next.turn && asked.actor === next.actor) { asked.left_s = next.left_s; return; }
@@ -130,9 +125,8 @@ export function mountSeat(place, root, episodeId, changed, world) {
 
   async function act(/** @type {import("./seat_controls.js").Call} */ action) {
     if (!asked) return;
-    const { actor, turn } = asked;
     form.enable(false);
-    const answer = await call(root, "custom/act", { episode_id: episodeId, actor, turn, action, reason }, "POST", undefined, seatHeaders(episodeId));
+    const answer = await call(root, "custom/act", { episode_id: episodeId, actor: asked.actor, turn: asked.turn, action, reason }, "POST", undefined, seatHeaders(episodeId));
     if (answer.ok) {
       rest(queue.length > 0);
       if (!queue.length) setText(say, form.isOwn() ? "Done." : `Done: ${clip(words(action.tool), 60)}.`);
@@ -162,19 +156,16 @@ export function mountSeat(place, root, episodeId, changed, world) {
     take.hidden = taken;
     leave.hidden = !taken;
     rest();
-    if (!taken) {
-      board.hidden = true;
-      setText(title, `A person plays ${people.map(nameOf).join(" and ")}`);
-      setText(say, "");
-    }
+    if (taken) return;
+    board.hidden = true;
+    setText(title, `A person plays ${people.map(nameOf).join(" and ")}`);
+    setText(say, "");
   }
 
   /** A person who has won says so. @param {any} state */
   function celebrate(state) {
-    win.show(form.won(state, mine));
-    if (win.element.hidden) return;
-    place.hidden = false;
-    board.hidden = take.hidden = leave.hidden = true;
+    if (!win.show(form.won(state, mine))) return;
+    board.hidden = take.hidden = leave.hidden = !(place.hidden = false);
     setText(title, "You won");
     setText(say, "");
   }
@@ -196,7 +187,7 @@ export function mountSeat(place, root, episodeId, changed, world) {
         people = seats;
         place.hidden = gone;
         draw();
-        if (taken && !place.hidden) soon(0);
+        if (taken && !gone) soon(0);
       }
       if (taken && episode.status === "ended" && win.element.hidden) celebrate(state);
       if (asked && !queue.length && episode.turn >= asked.turn) {

@@ -9,10 +9,10 @@ export function makeWin(root, episodeId) {
   const element = h("div", { class: "seat__win", hidden: true });
   return {
     element,
-    /** @param {string} line "I beat Old Pro by 4 runs" */
+    /** Returns whether there is anything to show. @param {string} line "I beat Old Pro by 4 runs" */
     show(line) {
       element.hidden = line === "";
-      if (element.hidden) return;
+      if (element.hidden) return false;
       const said = h("small", { role: "status" });
       const copy = h("button", { class: "button button--go", type: "button" }, "Copy with the link");
       copy.addEventListener("click", async () => {
@@ -24,6 +24,7 @@ export function makeWin(root, episodeId) {
         }
       });
       replace(element, h("p", { class: "seat__boast" }, h("bdi", {}, line)), copy, h("a", { class: "button", href: card, target: "_blank", rel: "noopener" }, "See the card"), said);
+      return true;
     },
   };
 }

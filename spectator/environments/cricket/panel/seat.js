@@ -5,6 +5,7 @@ import { makeChoice } from "./seat_choice.js";
 import { makeDial } from "./seat_dial.js";
 import { INTENTS, LENGTHS, LINES, PARTS, callsOf, draftOf, draftWords, goWords, isBowling, meritOf, oddsWords, withCalls, worthWords } from "./seat_draft.js";
 import { makeFieldPicker } from "./seat_field.js";
+import { sceneWords, sentence, winWords } from "./seat_scene.js";
 
 /** @typedef {import("./seat_draft.js").Draft} Draft */
 /** @typedef {import("./seat_draft.js").Odds} Odds */
@@ -25,15 +26,14 @@ export function makeSeat(tools) {
     batter: choice({ name: "batter", title: "Who comes in", look: "list" }, (batter) => ({ batter, partner: draft.partner === batter ? draft.batter : draft.partner })),
     partner: choice({ name: "partner", title: "With", look: "list" }, (partner) => ({ partner, batter: draft.batter === partner ? draft.partner : draft.batter })),
     bowler: choice({ name: "bowler", title: "Who bowls", look: "list" }, (bowler) => ({ bowler })),
-    pitch: choice({ name: "pitch", title: "Line and length", look: "pitch", columns: 4 }, (value) => { const [length, line] = value.split("|"); return { length, line }; }),
+    pitch: choice({ name: "pitch", title: "Line and length: runs · wicket", look: "pitch", map: { rows: Object.keys(LENGTHS), columns: ["leg", "stumps", "outside off", "wide"] } }, (value) => { const [length, line] = value.split("|"); return { length, line }; }),
     pace: choice({ name: "pace", title: "Pace", look: "row" }, (pace) => ({ pace })),
-    intent: choice({ name: "intent", title: "Intent", look: "row" }, (value) => ({ intent: Number(value) })),
+    intent: choice({ name: "intent", title: "Intent: runs · wicket", look: "row" }, (value) => ({ intent: Number(value) })),
   });
   const dial = makeDial(tools, (shot) => set({ shot }));
   const field = makeFieldPicker(tools, { preset: (preset) => set({ preset, fielders: null }), fielders: (fielders) => set({ preset: "", fielders }) });
   const [scene, now, advice] = [h("p", { class: "duel__scene" }), h("p", { class: "duel__now", role: "status" }), h("p", { class: "duel__advice", role: "status", hidden: true })];
   const columns = [h("div", { class: "duel__column" }, ...Object.values(choices).map((one) => one.element)), h("div", { class: "duel__column" }, field.element)];
-  choices.pace.element.before(h("p", { class: "pitch-stumps", "aria-hidden": "true" }));
   choices.pitch.element.before(dial.element);
   const button = (/** @type {string} */ words, /** @type {() => void} */ click) => h("button", { class: "chip", type: "button", on: { click } }, words);
   const [undo, ask, over] = [button("Undo", back), button("", takeAdvice), button("", playOver)];
@@ -42,7 +42,7 @@ export function makeSeat(tools) {
   const go = h("button", { class: "button button--go seat__go" }, h("span", {}, word, summary));
   const reason = h("input", { class: "input", "aria-label": "Say something to the viewers", placeholder: "Say something to the viewers", maxlength: 1000, autocomplete: "off" });
   const wrong = h("p", { class: "notice notice--bad", role: "alert", hidden: true });
-  const body = h("fieldset", { class: "duel__body" }, scene, h("div", { class: "duel__columns" }, ...columns), advice, h("div", { class: "duel__foot" }, now, go, h("div", { class: "duel__more" }, undo, ask, over)), wrong, reason, h("p", { class: "duel__how" }, HOW));
+  const body = h("fieldset", { class: "duel__body" }, scene, h("div", { class: "duel__columns" }, ...columns), advice, h("div", { class: "duel__foot" }, now, go), h("div", { class: "duel__more" }, undo, ask, over), wrong, reason, h("p", { class: "duel__how" }, HOW));
   const element = h("form", { class: "duel", novalidate: true }, body, halt);
 
   /** @type {any} */ let seen = { phase: "toss" };
@@ -119,7 +119,7 @@ export function makeSeat(tools) {
     if (shown.includes("shot")) dial.update(draft.shot, seen.striker?.bats === "left", options.shot ?? {}, merits.shot ?? {});
     columns[1].hidden = !shown.includes("field");
     if (shown.includes("field")) field.update(seen, draft, weighed, merits.field ?? {}, legal.includes("set_field") || seen.phase === "bowling_plan");
-    setText(scene, sceneWords(seen));
+    setText(scene, plain(sceneWords(seen)));
     setText(now, weighed?.now && (shown.includes("shot") || shown.includes("pitch")) ? `${oddsWords(weighed.now)}: ${worthWords(weighed.now.worth, weighed.unit)}.` : "");
     setText(word, goWords(seen.phase, draft));
     setText(summary, draftWords(seen.phase, draft, shown.includes("field") ? field.placed() : []));
@@ -139,11 +139,11 @@ export function makeSeat(tools) {
     switch (part) {
       case "call": return [option("heads", "Heads"), option("tails", "Tails")];
       case "elect": return [option("field", "Field first"), option("bat", "Bat first")];
-      case "bowler": return (seen.choices?.bowlers ?? []).map((/** @type {any} */ one) => option(one.name, plain(one.name), { note: `${one.kind}, ${one.wickets} for ${one.runs} in ${one.overs}` }));
+      case "bowler": return (seen.choices?.bowlers ?? []).map((/** @type {any} */ one) => option(one.name, plain(one.name), { note: one.overs === "0.0" ? one.kind : `${one.kind}, ${one.wickets} for ${one.runs} in ${one.overs}` }));
       case "batter": case "partner": return (seen.choices?.batters ?? []).map((/** @type {string} */ name) => option(name, plain(name), { note: roleOf(name) }));
       case "pace": return [option("", "usual pace"), ...["quick", "stock", "slower"].map((pace) => option(pace, pace))];
       case "intent": return Object.entries(INTENTS[isBowling(seen.phase) ? "bowling" : "batting"]).map(([level, label]) => option(level, label)).sort((a, b) => Number(a.value) - Number(b.value));
-      default: return [...Object.entries(LENGTHS).flatMap(([length, words]) => Object.entries(LINES).map(([line, across]) => option(`${length}|${line}`, `${length}, ${line}`, { spoken: `${words}, ${across}` }))), option("|", "the bowler’s own length and line")];
+      default: return [...Object.entries(LENGTHS).flatMap(([length, words]) => Object.entries(LINES).map(([line, across]) => option(`${length}|${line}`, "", { spoken: `${words}, ${across}` }))), option("|", "the bowler’s own length and line")];
     }
   }
 
@@ -186,26 +186,6 @@ export function makeSeat(tools) {
       wrong.hidden = false;
       setText(wrong, clip(plain(problems.map(({ rule }) => rule).join("; ") || message), 400));
     },
-    /** "I beat Old Pro by 4 runs", once it is true. @param {any} state @param {string[]} mine */
-    won({ episode = {}, world = {} }, mine) {
-      const [side] = mine;
-      const [, winner = "", margin = ""] = /^(.*?) w[io]n (.*)$/.exec(plain(world.result ?? episode.result ?? "")) ?? [];
-      if (mine.length !== 1 || !winner || winner !== plain(world.teams?.[side]?.name ?? "")) return "";
-      const rival = Object.entries(episode.seats ?? {}).find(([actor]) => actor !== side)?.[1];
-      return `I beat ${clip(plain(/** @type {any} */ (rival)?.label ?? "my rival"), 40)} ${margin.replace(/\.$/, "")}`;
-    },
+    won: (/** @type {any} */ state, /** @type {string[]} */ mine) => clip(plain(winWords(state, mine)), 120),
   };
-
-  /** @param {any} view who faces whom, and what is needed */
-  function sceneWords({ phase, striker, bowler, need, score, projected, you, super_over: isSuperOver }) {
-    const parts = [];
-    if (striker && bowler && !["bowler", "batter"].includes(phase)) parts.push(`${plain(striker.name)}, ${striker.runs} off ${striker.balls}, faces ${plain(bowler.name)}, ${bowler.kind}`);
-    if (need !== undefined && score) parts.push(`${need} needed from ${score.balls_left}`);
-    else if (typeof projected === "number" && !isSuperOver) parts.push(`on course for ${projected}`);
-    if (you && score && phase.startsWith("b") && phase.length < 5) parts.push(you.free_calls > 0 ? `${you.free_calls} changes left in this over` : "no change left in this over: a further one costs reward");
-    return sentence(parts.join(". "));
-  }
 }
-
-/** @param {string} words */
-const sentence = (words) => words.charAt(0).toUpperCase() + words.slice(1) + (words && !words.endsWith(".") ? "." : "");

@@ -7,16 +7,18 @@ import { oddsWords, percent } from "./seat_draft.js";
 /** @typedef {{value: string, label: string, note?: string, odds?: Odds, merit?: number, picture?: Element | null, spoken?: string}} Option */
 
 /**
- * @param {any} ui @param {{name: string, title: string, look?: string, columns?: number, titled?: boolean}} looks `columns`: of a choice in two dimensions, for the arrow keys
+ * @param {any} ui @param {{name: string, title: string, look?: string, map?: {rows: string[], columns: string[]}}} looks `map`: the names around a choice in two dimensions
  * @param {(value: string) => void} onChoose
  */
-export function makeChoice({ h, keyed, setText, setAttribute, replace }, { name, title, look = "cards", columns = 0, titled = true }, onChoose) {
+export function makeChoice({ h, keyed, setText, setAttribute, replace }, { name, title, look = "cards", map }, onChoose) {
   const cells = h("div", { class: `pick__cells pick__cells--${look}` });
-  const element = h("fieldset", { class: `pick pick--${name}` }, h("legend", { class: titled ? "pick__title" : "unseen" }, title), cells);
+  const names = (/** @type {string} */ side) => h("div", { class: `pick__${side}`, "aria-hidden": "true" }, .../** @type {any} */ (map)[side].map((/** @type {string} */ one) => h("span", {}, one)));
+  const element = h("fieldset", { class: `pick pick--${name}` }, h("legend", { class: "pick__title" }, title), map ? h("div", { class: "pick__map" }, names("columns"), names("rows"), cells) : cells);
   const inputs = () => /** @type {HTMLInputElement[]} */ ([...cells.querySelectorAll("input")]);
   cells.addEventListener("change", (/** @type {any} */ event) => onChoose(event.target.value));
   cells.addEventListener("keydown", (/** @type {KeyboardEvent} */ event) => {
-    const step = columns ? { ArrowUp: -columns, ArrowDown: columns }[event.key] : 0;
+    const across = map?.columns.length ?? 0;
+    const step = { ArrowUp: -across, ArrowDown: across }[event.key];
     if (!step) return;
     event.preventDefault();
     const all = inputs();
@@ -42,7 +44,7 @@ export function makeChoice({ h, keyed, setText, setAttribute, replace }, { name,
         setText(more, note);
         setText(figures, odds ? `${odds.runs.toFixed(1)} · ${percent(odds.wicket)}` : "");
         cell.classList.toggle("pick__cell--best", merit === 1);
-        cell.style.setProperty("--merit", `${Math.round(34 * merit)}%`);
+        cell.style.setProperty("--merit", `${Math.round(30 * merit)}%`);
       };
       keyed(cells, options, (/** @type {Option} */ { value }) => `of-${value}`, (/** @type {Option} */ option) => { const cell = create(option); write(cell, option); return cell; }, write);
     },

@@ -6,7 +6,7 @@ import { oddsWords, percent } from "./seat_draft.js";
 /** Strokes of a right-hander clockwise from the bowler's end, which is up; the off side is on the right. */
 const GROUND = ["straight drive", "drive", "push", "cut", "late cut", "guide", "glance", "flick", "defend"];
 const AIR = ["loft straight", "loft cover", "reverse sweep", "upper cut", "scoop", "hook", "sweep", "pull", "slog"];
-const [CENTRE, MIDDLE, INNER, OUTER] = [170, 34, 100, 168];
+const [CENTRE, MIDDLE, INNER, OUTER] = [180, 34, 118, 178];
 
 /** @param {{ui: any, charts: any}} tools @param {(shot: string) => void} onChoose */
 export function makeDial({ ui: { h, svg, setText, setAttribute }, charts: { round } }, onChoose) {
@@ -38,7 +38,7 @@ export function makeDial({ ui: { h, svg, setText, setAttribute }, charts: { roun
       const [a, b] = [turn - Math.PI / 9, turn + Math.PI / 9];
       setAttribute(path, "d", ring === 0 ? `M${spot(to, 0)}A${to} ${to} 0 1 1 ${spot(to, Math.PI)}A${to} ${to} 0 1 1 ${spot(to, 0)}z`
         : `M${spot(from, a)}A${from} ${from} 0 0 1 ${spot(from, b)}L${spot(to, b)}A${to} ${to} 0 0 0 ${spot(to, a)}z`);
-      const [x, y] = ring === 0 ? [CENTRE, CENTRE] : spot((from + to) / 2 + 2, turn).split(" ").map(Number);
+      const [x, y] = ring === 0 ? [CENTRE, CENTRE] : spot(ring === 1 ? 89 : 149, turn).split(" ").map(Number);
       const words = shot ? shot.split(" ") : ["own"];
       setText(lines[0], words[0]);
       setText(lines[1], words[1] ?? (shot ? "" : "stroke"));
@@ -79,8 +79,8 @@ export function makeDial({ ui: { h, svg, setText, setAttribute }, charts: { roun
         setAttribute(wedge, "aria-checked", String(name === chosen));
         setAttribute(wedge, "tabindex", name === chosen ? "0" : "-1");
         setAttribute(wedge, "aria-label", `${name || "the batter’s own stroke"}${odds ? `: ${oddsWords(odds)}` : ""}`);
-        setText(lines[2], odds ? `${odds.runs.toFixed(1)} · ${percent(odds.wicket).replace(" ", "")}` : "");
-        path.style.setProperty("--merit", `${Math.round(34 * (merit[name] ?? 0))}%`);
+        setText(lines[2], odds ? `${odds.runs.toFixed(1)} · ${percent(odds.wicket).replace("\u00a0", "")}` : "");
+        path.style.setProperty("--merit", `${Math.round(30 * (merit[name] ?? 0))}%`);
         wedge.classList.toggle("dial__shot--best", merit[name] === 1);
       }
       const on = wedges.get(chosen)?.wedge;

@@ -103,7 +103,8 @@ export function goWords(phase, { bowler, batter, elect }) {
 export function draftWords(phase, { call, elect, batter, partner, bowler, length, line, pace, shot, intent, preset, fielders }, placed) {
   const level = INTENTS[isBowling(phase) ? "bowling" : "batting"][/** @type {0.5} */ (intent)]?.toLowerCase() ?? "";
   const ball = [pace && `${pace} ball`, LENGTHS[/** @type {"good"} */ (length)] ?? "", LINES[/** @type {"leg"} */ (line)] ?? ""].filter(Boolean).join(", ");
-  const ring = placed.length ? `${placed.filter((one) => !isOutside(one)).length} fielders in the ring` : "";
+  const inside = placed.filter((one) => !isOutside(one)).length;
+  const ring = placed.length ? `${inside} fielder${inside === 1 ? "" : "s"} in the ring` : "";
   switch (phase) {
     case "toss": return `${call}, and ${elect} first if it is won`;
     case "elect": return `${elect} first`;
@@ -120,7 +121,7 @@ export function draftWords(phase, { call, elect, batter, partner, bowler, length
 /** Chance and risk in a few words. @param {Odds} odds */
 export const oddsWords = ({ runs, wicket, boundary }) => `${runs.toFixed(1)} runs expected, wicket ${percent(wicket)}, boundary ${percent(boundary)}`;
 /** @param {number} share */
-export const percent = (share) => `${Math.round(100 * share)} %`;
+export const percent = (share) => `${Math.round(100 * share)}\u00a0%`;
 
 /** What a draft gains over the usual ball. @param {number} worth @param {string} unit */
 export function worthWords(worth, unit) {

@@ -166,6 +166,8 @@ class World:
             own; empty in worlds without such options.
         weigh_draft: Prices the calls that a person drafts, from the seat's observation and those calls, as JSON
             for the ``seat`` of its panel; ``None`` if the world does not price them.
+        weigh_draft: Prices the calls that a person drafts, from the seat's observation and those calls, as
+            JSON for the ``seat`` of its panel; ``None`` if the world does not price them.
         rival_reward: Returns the reward of the other seats at the end, or a mapping with the reward of each,
             from the complete options and the parts of the agent's score (``rubric``), so that a model that
             plays every seat can be trained in each; ``None`` if only the agent can be trained.

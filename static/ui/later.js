@@ -134,7 +134,7 @@ export function seatWhenPlayed(...page) {
       seat = mountSeat(...page);
       changed();
     } catch (error) {
-      console.warn("the seat could not be fetched", error);
+      console.warn("a part of the page could not be fetched", error);
       setTimeout(() => { fetching = false; changed(); }, AGAIN_MS);
     }
   }

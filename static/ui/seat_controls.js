@@ -30,16 +30,18 @@ const [FEW, PROMPT] = [6, 40_000];
  * @property {(state: any, mine: string[]) => string} [won] the victory of these actors in a line to share; empty where there is none
  */
 
-/** @param {() => ((tools: SeatTools) => Promise<Controls>) | undefined} world @param {{send: SeatTools["send"], weigh: SeatTools["weigh"]}} wiring */
+/** @typedef {{makeSeat: (tools: SeatTools) => Controls}} SeatModule */
+
+/** @param {() => Promise<SeatModule> | undefined} world @param {{send: SeatTools["send"], weigh: SeatTools["weigh"]}} wiring */
 export function makeControls(world, { send, weigh }) {
   const form = makeSeatForm({ onSend: (action, reason) => send([action], reason) });
   const [task, facts] = [h("p", { class: "seat__task" }), h("dl", { class: "seat__facts" })];
   const sight = h("details", {}, h("summary", {}, "What you see"), facts);
   const prompt = h("pre", { dir: "auto", tabindex: "0", "aria-label": "What a language model would be asked" });
   const general = h("div", {}, task, form.element, sight, h("details", { class: "mind__raw" }, h("summary", {}, "What a language model would be asked"), prompt));
-  const place = h("div", { hidden: true });
+  const place = h("div", {}, general);
   const swap = h("button", { class: "more", type: "button", hidden: true }, "Every action as a form");
-  const element = h("div", {}, place, general, swap);
+  const element = h("div", {}, place, swap);
   /** @type {Controls | null} */ let own = null;
   /** @type {[any, Call[] | null] | null} */ let newest = null;
   let [inForm, chosenSight] = [false, false];
@@ -57,8 +59,8 @@ export function makeControls(world, { send, weigh }) {
   }
 
   function ask() {
-    place.hidden = shown() === form;
-    general.hidden = !place.hidden;
+    const part = own && !inForm ? own.element : general;
+    if (part.parentElement !== place) replace(place, part);
     if (!newest) return;
     if (shown() === form) fillForm(...newest);
     else own?.ask(...newest);
@@ -73,19 +75,17 @@ export function makeControls(world, { send, weigh }) {
 
   /** Fetch the world's own controls; without them the form serves. */
   async function fetchOwn() {
-    const make = world();
-    if (!make) return;
-    const { panel } = byMain();
+    const module = world();
+    if (!module) return;
+    const { panel } = /** @type {HTMLElement} */ (document.getElementById("main")).dataset;
     try {
       await new Promise((done) => document.head.append(h("link", { rel: "stylesheet", href: new URL(`${panel}/seat.css`, location.href).href, on: { load: done, error: done } })));
-      own = await make({ ui: { h, svg, keyed, replace, setText, setAttribute, ...text }, charts, send, weigh });
-      place.append(own.element);
+      own = (await module).makeSeat({ ui: { h, svg, keyed, replace, setText, setAttribute, ...text }, charts, send, weigh });
       swap.hidden = false;
     } catch (error) {
       console.warn("the world's own seat could not be fetched", error);
     }
   }
-  const byMain = () => /** @type {HTMLElement} */ (document.getElementById("main")).dataset;
   /** @type {Promise<void> | null} */ let fetched = null;
 
   return {

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
-
 from spectator.environments.cricket.ball.prices import RUNS
 from spectator.environments.cricket.ball.situation import (
     LINES,
@@ -52,11 +51,11 @@ def weigh_draft(observation: Observation, calls: Sequence[Action]) -> dict[str, 
         calls: The calls drafted so far, each legal by its schema.
 
     Returns:
-        ``now`` and ``options`` by part and value, each ``{runs, wicket, boundary, worth}``: expected runs, two
-        chances, and what the side gains over the ball as real sides bowl and play it, in ``unit`` (``runs``
-        or ``chance``). ``field`` is the drafted field with its positions named. ``advice`` has the planner's
-        ``calls``, its name (``who``) and ``why``. Of a draft that breaks a rule only ``refused`` and
-        ``advice``.
+        ``now`` and ``options`` by part and value, each ``{runs, wicket, boundary, worth}``: expected runs,
+        two chances, and what the side gains over the ball as real sides bowl and play it, in ``unit``
+        (``runs`` or ``chance``). ``field`` is the drafted field with its positions named. ``advice`` has
+        the planner's ``calls``, its name (``who``) and ``why``. A draft that breaks a rule has only
+        ``refused`` and ``advice``.
     """
     advice = _advice(observation)
     try:

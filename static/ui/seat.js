@@ -33,16 +33,15 @@ export function mountSeat(place, root, episodeId, changed, world) {
   /** What was sent last, and what of it still waits for the seat to be asked again. @type {import("./seat_controls.js").Call[]} */ let [sent, queue] = [[], []];
   /** @type {Record<string, any>} */ let names = {};
   /** @type {string[][]} */ let [people, mine] = [[], []];
-  let [reading, atForm, pausedThere, reason, until] = [false, false, false, "", 0];
+  let [reading, atForm, pausedThere, reason, until, wait] = [false, false, false, "", 0, SOON_MS];
   /** @type {ReturnType<typeof setTimeout> | null} */ let timer = null;
 
   const nameOf = (/** @type {string | null} */ actor) => (actor ? clip(plain(names[actor] ?? words(actor)), 60) : "the world");
   const stands = () => episode.status === "paused" || pausedThere;
-  const path = `custom/asked?episode_id=${encodeURIComponent(episodeId)}`;
-  const left = () => (stands() ? Number(asked?.left_s) : (until - performance.now()) / 1000);
-  const soon = (/** @type {number} */ wait) => {
+  const [path, left] = [`custom/asked?episode_id=${encodeURIComponent(episodeId)}`, () => (stands() ? Number(asked?.left_s) : (until - performance.now()) / 1000)];
+  const soon = (/** @type {number} */ after) => {
     if (timer !== null) clearTimeout(timer);
-    timer = taken && episode.status !== "ended" ? setTimeout(poll, wait) : null;
+    timer = taken && episode.status !== "ended" ? setTimeout(poll, after) : null;
   };
 
   async function poll() {
@@ -56,7 +55,8 @@ export function mountSeat(place, root, episodeId, changed, world) {
     if (answer.ok) hear(answer.body);
     else if (answer.status) setText(say, answer.message);
     else setText(say, "The server cannot be reached; this page keeps trying. When time runs out, the fallback decides and the match continues.");
-    soon(answer.ok && !asked ? (queue.length ? NOW_MS : SOON_MS) : ASKED_MS);
+    wait = Math.min(SOON_MS, queue.length ? NOW_MS : 2 * wait);
+    soon(answer.ok && !asked ? wait : ASKED_MS);
   }
 
   /** @param {import("./seat_controls.js").Call[]} calls */
@@ -130,7 +130,7 @@ export function mountSeat(place, root, episodeId, changed, world) {
     if (answer.ok) {
       rest(queue.length > 0);
       if (!queue.length) setText(say, form.isOwn() ? "Done." : `Done: ${clip(words(action.tool), 60)}.`);
-      return soon(queue.length ? NOW_MS : SOON_MS);
+      return soon(wait = NOW_MS);
     }
     queue = [];
     if (answer.status === 401) return needToken(answer.message);

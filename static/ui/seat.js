@@ -50,7 +50,7 @@ export function mountSeat(place, root, episodeId, changed, world) {
     reading = true;
     const [answer] = await Promise.all([read(root, path, seatHeaders(episodeId)), form.ready()]);
     reading = false;
-    if (!taken) return;
+    if (!taken || episode.status === "ended") return;
     if (answer.status === 401 || answer.status === 403) return needToken(answer.message);
     if (answer.ok) hear(answer.body);
     else if (answer.status) setText(say, answer.message);
@@ -167,7 +167,7 @@ export function mountSeat(place, root, episodeId, changed, world) {
     if (!win.show(form.won(state, mine))) return;
     board.hidden = take.hidden = leave.hidden = !(place.hidden = false);
     setText(title, "You won");
-    setText(say, "");
+    say.hidden = true;
   }
 
   take.addEventListener("click", () => { taken = true; rememberSeat(episodeId); draw(); setText(say, "…"); void poll(); });

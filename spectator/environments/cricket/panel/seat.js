@@ -80,7 +80,8 @@ export function makeSeat(tools) {
     const drafted = calls();
     const found = await weigh(drafted);
     if (number !== asking || !found) return;
-    weighed = found;
+    weighed = found.refused ? { ...weighed, now: null, ...found } : found;
+    if (draft.fielders && found.field?.preset === "custom") draft = { ...draft, fielders: found.field.fielders }; // at the same places, with the names of their positions
     draw();
   }
 

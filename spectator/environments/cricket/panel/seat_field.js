@@ -112,7 +112,7 @@ export function makeFieldPicker(tools, on) {
       const options = weighed?.options?.field ?? {};
       const known = Object.entries(options).map(([name, { fielders: placed, ...odds }]) => ({ value: name, label: presetWords(name), odds, merit: merit[name], picture: pictureOf(name, placed) }));
       presets.update(free ? known : [], fielders ? "" : preset);
-      if (!held) men = weighed?.refused && fielders ? fielders : weighed?.field && (fielders ? weighed.field.preset === "custom" : weighed.field.preset === preset) ? weighed.field.fielders : fielders ?? options[preset]?.fielders ?? seen.field?.fielders ?? [];
+      if (!held) men = fielders ?? options[preset]?.fielders ?? seen.field?.fielders ?? [];
       hint.hidden = !free;
       draw();
       this.refuse(weighed?.refused?.message ?? "");

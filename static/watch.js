@@ -63,7 +63,7 @@ const decisions = decisionsWhenAsked(byId("feed"), root, episodeId, { timeline, 
 const notice = mountNotice(byId("notice"));
 const announcer = mountAnnouncer(byId("announce"));
 const operator = operatorWhenUsed(byId("control"), root, episodeId);
-const seat = seatWhenPlayed(byId("seat"), root, episodeId, schedule, () => panel.seat());
+const seat = seatWhenPlayed(byId("seat"), root, episodeId, schedule);
 const fork = forkWhenAsked(byId("fork"), byId("parent"), root, episodeId, { timeline, seq: () => player.seq, wholeRecord });
 const views = mountViews(byId("views"), stage);
 const bar = mountPlayerBar(byId("player"), { banner: byId("banner"), player, timeline, act, isLive, before: () => source.reach(player.seq - 1) });

@@ -87,7 +87,6 @@ export async function hostPanel(address, slots, still, truth, notes, whole) {
   }
   return {
     get present() { return mounted !== null; },
-    seat: () => panel?.seat?.(),
     /** @param {any} state @param {any} event the event that led here by one step, or null after a jump */
     update(state, event) { if (mounted) attempt(() => mounted?.update(state, event), undefined); },
     /** @param {any} state @returns {Record<string, string>} */

@@ -17,13 +17,13 @@ const [NOW_MS, SOON_MS, ASKED_MS] = [60, 400, 5_000];
 
 /** @typedef {{actor: string, turn: number, limit_s: number, left_s: number, legal_actions: any[], situation: Record<string, any>, refused: any, prompt: string}} Asked */
 
-/** @param {HTMLElement} place @param {string} root @param {string} episodeId @param {() => void} changed hears that the seat is asked, or no longer @param {Parameters<typeof makeControls>[0]} world its panel's own controls */
-export function mountSeat(place, root, episodeId, changed, world) {
+/** @param {HTMLElement} place @param {string} root @param {string} episodeId @param {() => void} changed hears that the seat is asked, or no longer */
+export function mountSeat(place, root, episodeId, changed) {
   const [title, say] = [h("h2", { id: "seat-title", class: "seat__title" }), h("p", { class: "seat__say", role: "status" })];
   const clock = makeClock(place, say, { asked: () => (board.hidden ? null : asked), left: () => left(), stands: () => stands(), over: () => soon(SOON_MS) });
   const [refused, take, leave] = [h("p", { class: "notice notice--bad", hidden: true }), h("button", { class: "chip", type: "button" }, "Take the seat"), h("button", { class: "more", type: "button" }, "leave the seat")];
   const [token, invitation] = [makeTokenForm(() => poll()), makeInvitation(root, episodeId, () => poll())];
-  const [form, win] = [makeControls(world, { send, weigh }), makeWin(root, episodeId)];
+  const [form, win] = [makeControls({ send, weigh }), makeWin(root, episodeId)];
   const board = h("div", { class: "seat__board", hidden: true }, clock.bar, refused, form.element);
   replace(place, h("div", { class: "card__head" }, title, h("span", { class: "seat__side" }, clock.figures, " ", take, leave)), say, invitation.element, token.element, win.element, board);
 

@@ -32,8 +32,8 @@ const [FEW, PROMPT] = [6, 40_000];
 
 /** @typedef {{makeSeat: (tools: SeatTools) => Controls}} SeatModule */
 
-/** @param {() => Promise<SeatModule> | undefined} world @param {{send: SeatTools["send"], weigh: SeatTools["weigh"]}} wiring */
-export function makeControls(world, { send, weigh }) {
+/** @param {{send: SeatTools["send"], weigh: SeatTools["weigh"]}} wiring */
+export function makeControls({ send, weigh }) {
   const form = makeSeatForm({ onSend: (action, reason) => send([action], reason) });
   const [task, facts] = [h("p", { class: "seat__task" }), h("dl", { class: "seat__facts" })];
   const sight = h("details", {}, h("summary", {}, "What you see"), facts);
@@ -75,11 +75,12 @@ export function makeControls(world, { send, weigh }) {
 
   /** Fetch the world's own controls; without them the form serves. */
   async function fetchOwn() {
-    const module = world();
-    if (!module) return;
-    const { panel } = /** @type {HTMLElement} */ (document.getElementById("main")).dataset;
+    const address = document.getElementById("main")?.dataset.panel;
+    if (!address) return;
     try {
-      await new Promise((done) => document.head.append(h("link", { rel: "stylesheet", href: new URL(`${panel}/seat.css`, location.href).href, on: { load: done, error: done } })));
+      const module = (await import(new URL(`${address}/panel.js`, location.href).href)).default.seat?.();
+      if (!module) return;
+      await new Promise((done) => document.head.append(h("link", { rel: "stylesheet", href: new URL(`${address}/seat.css`, location.href).href, on: { load: done, error: done } })));
       own = (await module).makeSeat({ ui: { h, svg, keyed, replace, setText, setAttribute, ...text }, charts, send, weigh });
       swap.hidden = false;
     } catch (error) {

@@ -33,7 +33,7 @@ export function mountSeat(place, root, episodeId, changed) {
   /** What was sent last, and what of it still waits for the seat to be asked again. @type {import("./seat_controls.js").Call[]} */ let [sent, queue] = [[], []];
   /** @type {Record<string, any>} */ let names = {};
   /** @type {string[][]} */ let [people, mine] = [[], []];
-  let [reading, atForm, pausedThere, reason, until, wait] = [false, false, false, "", 0, SOON_MS];
+  let [reading, atForm, pausedThere, reason, until, wait, answered] = [false, false, false, "", 0, SOON_MS, 0];
   /** @type {ReturnType<typeof setTimeout> | null} */ let timer = null;
 
   const nameOf = (/** @type {string | null} */ actor) => (actor ? clip(plain(names[actor] ?? words(actor)), 60) : "the world");
@@ -67,7 +67,7 @@ export function mountSeat(place, root, episodeId, changed) {
   }
 
   function hear(/** @type {any} */ body) {
-    const next = body.asked;
+    const next = body.asked?.turn > answered ? body.asked : null; // an older one was on its way when the answer went
     mine = body.yours;
     invitation.update(nameOf);
     pausedThere = body.paused === true; // the event that says so may be withheld
@@ -128,6 +128,7 @@ export function mountSeat(place, root, episodeId, changed) {
     form.enable(false);
     const answer = await call(root, "custom/act", { episode_id: episodeId, actor: asked.actor, turn: asked.turn, action, reason }, "POST", undefined, seatHeaders(episodeId));
     if (answer.ok) {
+      answered = answer.body.turn;
       rest(queue.length > 0);
       if (!queue.length) setText(say, form.isOwn() ? "Done." : `Done: ${clip(words(action.tool), 60)}.`);
       return soon(wait = NOW_MS);
@@ -179,8 +180,7 @@ export function mountSeat(place, root, episodeId, changed) {
     asked: () => asked !== null,
     /** @param {Record<string, any>} state the newest, wherever the viewer stands @param {Record<string, string>} known what people call the actors */
     update(state, known) {
-      episode = state.episode ?? {};
-      names = known;
+      [episode, names] = [state.episode ?? {}, known];
       const seats = Object.entries(episode.seats ?? {}).filter(([, seat]) => /** @type {any} */ (seat).source === "human").map(([actor]) => actor);
       const gone = seats.length === 0 || (episode.status === "ended" && win.element.hidden);
       if (seats.join() !== people.join() || place.hidden !== gone) {

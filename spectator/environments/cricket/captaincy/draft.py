@@ -18,7 +18,7 @@ from spectator.environments.cricket.ball.situation import (
     SHOTS,
     DeliveryPlan,
 )
-from spectator.environments.cricket.ball.tables import FOUR, RUN_OUT, SIX, WICKET
+from spectator.environments.cricket.ball.tables import CATEGORIES, FOUR, RUN_OUT, SIX, WICKET
 from spectator.environments.cricket.captaincy.arguments import ADVANCING, PlacedFielder
 from spectator.environments.cricket.captaincy.lookahead import (
     INTENTS,
@@ -39,6 +39,8 @@ from spectator.observations import Observation
 from spectator.policies.policy import Action
 
 _DELIVERY: Final = ("length", "line", "pace")
+_UNPRICED: Final = ("toss", "elect", "openers")
+"""Phases in which no ball is near."""
 _MOST_CALLS: Final = 4
 """Calls before one ball that the advice may make: delivery, field, intent, and the ball."""
 
@@ -62,89 +64,95 @@ def weigh_draft(observation: Observation, calls: Sequence[Action]) -> dict[str, 
         view = _drafted(observation.content, calls)
     except LawBroken as broken:
         return {"refused": {"rule": broken.rule, "message": broken.message}, "advice": advice}
-    if view.get("bowler") is None and "bowlers" not in view.get("choices", {}):
+    if view["phase"] in _UNPRICED:
         return {"advice": advice}
-    sides = _Prices(view)
+    prices = _Prices(view)
     return {
-        "now": sides.odds(sides.ball),
+        "now": prices.odds(),
         "unit": "runs" if view.get("need") is None else "chance",
-        "options": sides.options(view),
+        "options": prices.options(view),
         "field": {**view["field"], "fielders": [_named(one) for one in view["field"]["fielders"]]},
         "advice": advice,
     }
 
 
 class _Prices:
-    """Prices of balls in one state, for the side that decides."""
+    """Prices of the next ball in one state, for the side that decides.
+
+    Where the bowler is not known yet, they are means over a bowler of each kind.
+    """
 
     def __init__(self, view: Mapping[str, Any]) -> None:
-        self.ball, self._bats = _ball(view), view["side"] == view["batting"]
-        self._values = category_values(self.ball)
+        self._bats = view["side"] == view["batting"]
+        self._values = category_values(situation_of(view))
+        self._people = cards(view, fielding(view))
         self._usual = 0.0
-        self._usual = self.odds(situation_of(view))["worth"]
+        self._balls = self._against(view, situation_of(view))
+        self._usual = self.odds()["worth"]
+        self._balls = self._against(view, _ball(view))
 
-    def odds(self, ball: SeenBall) -> dict[str, float]:
-        """Return what a ball brings."""
-        weights = ball.model.weights(ball)
-        total = sum(weights)
-        worth = sum(weight * value for weight, value in zip(weights, self._values, strict=True))
+    def odds(self, **changed: Any) -> dict[str, float]:
+        """Return what the drafted ball brings with fields of it changed."""
+        mean = [0.0] * CATEGORIES
+        for ball in self._balls:
+            weights = ball.model.weights(replace(ball, **changed))
+            total = sum(weights) * len(self._balls)
+            mean = [so_far + weight / total for so_far, weight in zip(mean, weights, strict=True)]
+        worth = sum(share * value for share, value in zip(mean, self._values, strict=True))
         return {
-            "runs": round(sum(weight * runs for weight, runs in zip(weights, RUNS, strict=True)) / total, 3),
-            "wicket": round((weights[WICKET] + weights[RUN_OUT]) / total, 4),
-            "boundary": round((weights[FOUR] + weights[SIX]) / total, 4),
+            "runs": round(sum(share * runs for share, runs in zip(mean, RUNS, strict=True)), 3),
+            "wicket": round(mean[WICKET] + mean[RUN_OUT], 4),
+            "boundary": round(mean[FOUR] + mean[SIX], 4),
             "worth": round((worth if self._bats else -worth) - self._usual, 5),
         }
 
     def options(self, view: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
         """Return what each change of the draft brings, by part and value."""
-        ball, phase = self.ball, view["phase"]
+        phase, choices = view["phase"], view.get("choices", {})
         if phase == "batter":
             people = cards(view, view["batting"])
-            tried = {name: replace(ball, striker=people[name], striker_balls=0, seen=()) for name in people}
-            return {"batter": self._priced({name: tried[name] for name in view["choices"]["batters"]})}
-        if phase in ("bat", "batting_plan"):
-            shots = {shot or "": replace(ball, shot=shot) for shot in (None, *SHOTS)}
-            levels = {str(level): replace(ball, aggression=level) for level in INTENTS}
-            return {"shot": self._priced(shots), "intent": self._priced(levels)}
-        found = {}
-        if "bowlers" in view.get("choices", {}):
-            people = cards(view, fielding(view))
-            names = [one["name"] for one in view["choices"]["bowlers"]]
-            tired = view.get("tired") or {}
-            found["bowler"] = self._priced({
-                name: replace(ball, bowler=as_bowler(people[name]), tired=tired.get(name, 0.0))
-                for name in names
-            })  # fmt: skip
-        return found if phase == "bowler" else {**found, **self._deliveries(), **self._fields(view)}
+            fresh = {name: {"striker": people[name], "striker_balls": 0, "seen": ()} for name in people}
+            return {"batter": {name: self.odds(**fresh[name]) for name in choices["batters"]}}
+        if self._bats:
+            return {
+                "shot": {shot or "": self.odds(shot=shot) for shot in (None, *SHOTS)},
+                "intent": {str(level): self.odds(aggression=level) for level in INTENTS},
+            }
+        tired, found = view.get("tired") or {}, {}
+        if "bowlers" in choices:
+            found["bowler"] = {
+                name: self.odds(bowler=as_bowler(self._people[name]), tired=tired.get(name, 0.0))
+                for name in (one["name"] for one in choices["bowlers"])
+            }
+        return found if phase == "bowler" else {**found, **self._deliveries(), "field": self._fields(view)}
 
     def _deliveries(self) -> dict[str, dict[str, Any]]:
-        ball = self.ball
-        plan = ball.delivery or DeliveryPlan(None, None, None)
+        plan = self._balls[0].delivery or DeliveryPlan(None, None, None)
         pairs = [(None, None), *((length, line) for length in PLANNED_LENGTHS for line in LINES)]
-        pitched = {
-            f"{length or ''}|{line or ''}": replace(ball, delivery=DeliveryPlan(length, line, plan.pace))
-            for length, line in pairs
-        }
-        paces = {
-            pace or "": replace(ball, delivery=DeliveryPlan(plan.length, plan.line, pace))
-            for pace in (None, *PACES)
-        }
-        levels = {str(level): replace(ball, attack=level) for level in INTENTS}
         return {
-            part: self._priced(tried)
-            for part, tried in {"pitch": pitched, "pace": paces, "intent": levels}.items()
+            "pitch": {
+                f"{length or ''}|{line or ''}": self.odds(delivery=DeliveryPlan(length, line, plan.pace))
+                for length, line in pairs
+            },
+            "pace": {
+                pace or "": self.odds(delivery=DeliveryPlan(plan.length, plan.line, pace))
+                for pace in (None, *PACES)
+            },
+            "intent": {str(level): self.odds(attack=level) for level in INTENTS},
         }
 
     def _fields(self, view: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
-        found = {}
+        found, faced = {}, striker_boundaries(view)
         for name in legal_presets(view["outside_limit"]):
             field = preset_field(name, view["outside_limit"])
-            odds = self.odds(replace(self.ball, field=field.shape))
-            found[name] = {**odds, "fielders": field.copy_shown(striker_boundaries(view))["fielders"]}
-        return {"field": found}
+            found[name] = {**self.odds(field=field.shape), "fielders": field.copy_shown(faced)["fielders"]}
+        return found
 
-    def _priced(self, tried: Mapping[str, SeenBall]) -> dict[str, Any]:
-        return {name: self.odds(ball) for name, ball in tried.items()}
+    def _against(self, view: Mapping[str, Any], ball: SeenBall) -> list[SeenBall]:
+        if view["bowler"] is not None or "bowlers" in view.get("choices", {}):
+            return [ball]
+        of_kind = {player.bowls: player for player in reversed(self._people.values()) if player.bowls}
+        return [replace(ball, bowler=as_bowler(player)) for player in of_kind.values()]
 
 
 def _ball(view: Mapping[str, Any]) -> SeenBall:

@@ -95,6 +95,7 @@ export function makeSeat(tools) {
 
   function playOver() {
     rest = { draft, when: stage() };
+    halt.hidden = false;
     submit();
   }
 
@@ -122,7 +123,7 @@ export function makeSeat(tools) {
     if (shown.includes("field")) field.update(seen, draft, weighed, merits.field ?? {}, legal.includes("set_field") || seen.phase === "bowling_plan");
     setText(scene, plain(sceneWords(seen)));
     setText(now, weighed?.now && (shown.includes("shot") || shown.includes("pitch")) ? `${oddsWords(weighed.now)}: ${worthWords(weighed.now.worth, weighed.unit)}.` : "");
-    setText(word, goWords(seen.phase, draft));
+    setText(word, goWords(seen.phase, draft, seen.choices?.overs?.length));
     setText(summary, draftWords(seen.phase, draft, shown.includes("field") ? field.placed() : []));
     undo.disabled = before.length === 0;
     ask.hidden = !weighed?.advice;

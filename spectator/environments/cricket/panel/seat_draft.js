@@ -91,11 +91,12 @@ export const isOutside = ({ x, y }) => (y >= 0 && y <= 20.12 ? Math.abs(x) : Mat
 /** @param {string} name */
 export const presetWords = (name) => ({ leg_side: "leg-side", off_side: "off-side" }[name] ?? name);
 
-/** The button's word. @param {string} phase @param {Draft} draft */
-export function goWords(phase, { bowler, batter, elect }) {
+/** The button's word. @param {string} phase @param {Draft} draft @param {number} [overs] that orders are for */
+export function goWords(phase, { bowler, batter, elect }, overs = 1) {
+  const those = overs > 1 ? `these ${overs} overs` : "the over";
   return {
     toss: "Toss the coin", elect: elect === "bat" ? "Bat first" : "Field first", openers: "Send them in", batter: `Send in ${surname(batter)}`,
-    bowler: `Give ${surname(bowler)} the ball`, bowl: "Bowl", bat: "Play", bowling_plan: "Bowl the over", batting_plan: "Bat the over",
+    bowler: `Give ${surname(bowler)} the ball`, bowl: "Bowl", bat: "Play", bowling_plan: `Bowl ${those}`, batting_plan: `Bat ${those}`,
   }[phase] ?? "Go on";
 }
 

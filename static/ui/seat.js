@@ -131,7 +131,7 @@ export function mountSeat(place, root, episodeId, changed) {
       answered = answer.body.turn;
       rest(queue.length > 0);
       if (!queue.length) setText(say, form.isOwn() ? "Done." : `Done: ${clip(words(action.tool), 60)}.`);
-      return soon(wait = NOW_MS);
+      return soon(wait = queue.length ? NOW_MS : form.isOwn() ? SOON_MS / 2 : SOON_MS);
     }
     queue = [];
     if (answer.status === 401) return needToken(answer.message);

@@ -51,7 +51,7 @@ export function makeSeat(tools) {
   /** @type {Draft[]} */ let before = [];
   /** @type {any} */ let weighed = null;
   /** A draft that is repeated until its over ends or a wicket falls. @type {{draft: Draft, when: string} | null} */ let rest = null;
-  let [timer, asking, kept] = [0, 0, { phase: "", intent: 0.5, innings: 0 }];
+  let [timer, asking, changed, kept] = [0, false, false, { phase: "", intent: 0.5, innings: 0 }];
 
   const parts = () => PARTS[seen.phase] ?? [];
   const calls = () => callsOf(draft, seen, legal);
@@ -74,12 +74,18 @@ export function makeSeat(tools) {
     void price();
   }
 
-  /** Ask what the draft is worth; an answer that is late is dropped. */
+  /** Ask what the draft is worth, one draft at a time; the answer to an older one is dropped. */
   async function price() {
-    const number = ++asking;
-    const drafted = calls();
-    const found = await weigh(drafted);
-    if (number !== asking || !found) return;
+    changed = true;
+    if (asking) return;
+    asking = true;
+    /** @type {any} */ let found = null;
+    while (changed) {
+      changed = false;
+      found = await weigh(calls());
+    }
+    asking = false;
+    if (!found) return;
     weighed = found.refused ? { ...weighed, now: null, ...found } : found;
     if (draft.fielders && found.field?.preset === "custom") draft = { ...draft, fielders: found.field.fielders }; // at the same places, with the names of their positions
     draw();

@@ -20,6 +20,7 @@ export function makeFieldPicker(tools, on) {
   const presets = makeChoice(tools.ui, { name: "preset", title: "Field", look: "strip" }, on.preset);
   const hint = h("p", { class: "quiet" }, "Drag a fielder, or tab to one and use the arrow keys (2 m a step). The bowler is at the top.");
   const element = h("div", { class: "set-field" }, presets.element, h("div", { class: "set-field__picture" }, drawing, wrong), count, hint);
+  charts.readable(drawing);
   setAttribute(drawing, "role", "group");
   setAttribute(drawing, "aria-label", "Fielders");
   /** @type {Fielder[]} */ let men = [];
@@ -35,7 +36,6 @@ export function makeFieldPicker(tools, on) {
     places.keeper = [...KEEPER[/spin|break/.test(seen.bowler?.kind ?? "") ? "spin" : "pace"], "keeper"];
     places.bowler = [...BOWLER, "bowler"];
     ground.update({ rope: rope(), men: places, left: isLeft(), powerplay: seen.powerplay }, false, 0);
-    charts.readable?.(drawing);
     for (const man of drawing.querySelectorAll(".ground__man")) {
       const fielder = men[Number(man.dataset.man)];
       if (!fielder) continue;

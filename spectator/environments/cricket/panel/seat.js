@@ -42,7 +42,7 @@ export function makeSeat(tools) {
   const go = h("button", { class: "button button--go seat__go" }, h("span", {}, word, summary));
   const reason = h("input", { class: "input", "aria-label": "Say something to the viewers", placeholder: "Say something to the viewers", maxlength: 1000, autocomplete: "off" });
   const wrong = h("p", { class: "notice notice--bad", role: "alert", hidden: true });
-  const body = h("fieldset", { class: "duel__body" }, scene, h("div", { class: "duel__columns" }, ...columns), advice, h("div", { class: "duel__foot" }, now, go), h("div", { class: "duel__more" }, undo, ask, over), wrong, reason, h("p", { class: "duel__how" }, HOW));
+  const body = h("fieldset", { class: "duel__body" }, scene, h("div", { class: "duel__columns" }, ...columns), h("div", { class: "duel__foot" }, advice, now, go), h("div", { class: "duel__more" }, undo, ask, over), wrong, reason, h("p", { class: "duel__how" }, HOW));
   const element = h("form", { class: "duel", novalidate: true }, body, halt);
 
   /** @type {any} */ let seen = { phase: "toss" };

@@ -164,8 +164,6 @@ class World:
             world's part of the viewers' state; empty while they are unknown, ``None`` in worlds without them.
         team_names: Values of the options ``ACTOR_team``, by which a league gives each captain a team of its
             own; empty in worlds without such options.
-        weigh_draft: Prices the calls that a person drafts, from the seat's observation and those calls, as JSON
-            for the ``seat`` of its panel; ``None`` if the world does not price them.
         weigh_draft: Prices the calls that a person drafts, from the seat's observation and those calls, as
             JSON for the ``seat`` of its panel; ``None`` if the world does not price them.
         rival_reward: Returns the reward of the other seats at the end, or a mapping with the reward of each,

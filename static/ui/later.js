@@ -96,6 +96,25 @@ export function operatorWhenUsed(opener, root, episodeId) {
   };
 }
 
+/**
+ * The card of the end, fetched at the end.
+ * @param {() => void} come hears that it is there @param {Parameters<typeof import("./ending.js").mountEnding>} page
+ */
+export function endingWhenOver(come, ...page) {
+  /** @type {ReturnType<typeof import("./ending.js").mountEnding> | null} */ let ending = null;
+  let fetching = false;
+  return {
+    get element() { return ending?.element ?? null; },
+    /** @param {any} state at the end */
+    update(state) {
+      if (ending) return ending.update(state);
+      if (fetching) return;
+      fetching = true;
+      import("./ending.js").then(({ mountEnding }) => { ending = mountEnding(...page); come(); }, () => { fetching = false; });
+    },
+  };
+}
+
 /** @param {HTMLElement | null} button @param {string} root @param {string} episodeId @param {() => number} seq */
 export function clipWhenAsked(button, root, episodeId, seq) {
   if (button) mountOnUse(button, async () => (await import("./clip.js")).mountClip(/** @type {HTMLButtonElement} */ (button), root, episodeId, seq));

@@ -110,7 +110,7 @@ export function endingWhenOver(come, ...page) {
       if (ending) return ending.update(state);
       if (fetching) return;
       fetching = true;
-      import("./ending.js").then(({ mountEnding }) => { ending = mountEnding(...page); come(); }, () => { fetching = false; });
+      void (async () => { ending = (await import("./ending.js")).mountEnding(...page); })().then(come, () => { fetching = false; });
     },
   };
 }

@@ -9,12 +9,11 @@ import { mountAnnouncer } from "./ui/announce.js";
 import { watchWork } from "./ui/at_work.js";
 import { byId, pageRoot, replace, h } from "./ui/dom.js";
 import { decisionsWhenAsked } from "./ui/decisions_later.js";
-import { mountEnding } from "./ui/ending.js";
 import { mountFeed } from "./ui/feed.js";
 import { mountGoTo, placeNamed, seqOf } from "./ui/go_to.js";
 import { mountHeader } from "./ui/header.js";
 import { mountKeys } from "./ui/keys.js";
-import { aboutWhenAsked, clipWhenAsked, forkWhenAsked, operatorWhenUsed, plainWhenAsked, readingWhenSlow, seatWhenPlayed, soundWhenUsed } from "./ui/later.js";
+import { aboutWhenAsked, clipWhenAsked, endingWhenOver, forkWhenAsked, operatorWhenUsed, plainWhenAsked, readingWhenSlow, seatWhenPlayed, soundWhenUsed } from "./ui/later.js";
 import { mountMind } from "./ui/mind.js";
 import { mountNotice } from "./ui/notice.js";
 import { hostPanel } from "./ui/panel_host.js";
@@ -75,7 +74,7 @@ const sound = soundWhenUsed(byId("sound"), byId("caption"), { root, episodeId, t
 const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, () => isStill, () => get(root, `api/episodes/${episodeId}/truth`).then((answer) => (answer.ok ? answer.body.truth : null)), () => timeline.notes, wholeRecord);
 const plainText = plainWhenAsked({ button: byId("text"), place: byId("plain"), stage, sections: (state) => panel.sections(state), onToggle: () => { drawnSeq = -1; schedule(); } });
 timeline.reading = panel.reading;
-const ending = mountEnding(root, {
+const ending = endingWhenOver(() => { drawnSeq = -1; schedule(); }, root, {
   timeline, fork: byId("fork"), names: () => panel.names(timeline.headState), turns: () => panel.turns(timeline.headState, (moment) => { const seq = seqOf(timeline, moment); return seq === null ? null : timeline.stateAt(timeline.turnEnd(seq)); }),
   restart: async () => { await source.reach(1); act((it) => { it.seek(0); it.play(false); }); },
 });

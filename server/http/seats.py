@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Header, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from starlette.concurrency import run_in_threadpool
 
 from spectator.episodes.handle import EpisodeHandle
 from spectator.errors import FieldError, InvalidRequest, NoDecisionPending
 from spectator.llm.schema import UnsupportedSchema
-from spectator.llm.tool_calls import CallRejected, WrittenCall
+from spectator.llm.tool_calls import CallRejected, WrittenCall, check_call
+from spectator.observations import Observation
 from spectator.policies.human import HumanPolicy
 from spectator.policies.prompts import as_json, instructions, question, situation
 from spectator.text import clean_text
@@ -26,6 +28,9 @@ from .control import ALWAYS, controller, find_live
 
 MAX_REASON: Final = 1000
 """Most characters of a person's reason."""
+
+MAX_DRAFT: Final = 4000
+"""Most characters of a draft: a field of nine and a few other calls."""
 
 
 SEAT_PROBLEMS: Final = documented(
@@ -46,6 +51,9 @@ class ChosenAction(Body):
 
     tool: str = Field(default="", max_length=64, description="Name of a legal action")
     arguments: dict[str, Any] = Field(default_factory=dict, description="Arguments by its JSON schema")
+
+
+_DRAFT: Final = TypeAdapter(Annotated[list[ChosenAction], Field(max_length=6)])
 
 
 class Act(Body):
@@ -82,6 +90,9 @@ class AskedSeat(BaseModel):
     situation: dict[str, Any] = Field(description="What this actor sees")
     refused: dict[str, str] | None = Field(description="{rule, message} if the last action was rejected")
     prompt: str = Field(description="The same as the prompt of a language model")
+    weighed: dict[str, Any] | None = Field(
+        default=None, description="What the world expects of `draft`, and its advice; null without a draft"
+    )
 
 
 class Seats(BaseModel):
@@ -135,6 +146,9 @@ async def asked(
     key: SeatKeyDep,
     services: ServicesDep,
     episode_id: Annotated[str | None, Query(max_length=64)] = None,
+    draft: Annotated[
+        str | None, Query(max_length=MAX_DRAFT, description="Drafted calls to price, a JSON list of actions")
+    ] = None,
 ) -> Seats:
     """Return the pending decision of people; asking marks a seat as taken.
 
@@ -144,7 +158,7 @@ async def asked(
         await controller(episode_id, request, services)
     response.headers["Cache-Control"] = "no-store"
     named, people = await _people_of(services, episode_id)
-    sent = {"yours": _own(named, people, key, services)}
+    sent = {"yours": _own(named, people, key, services), "draft": _draft_of(draft)}
     return await run_command("asked", handle_asked, services, named, sent, Seats, wait_s=ASK_S)
 
 
@@ -198,7 +212,7 @@ async def handle_asked(services: Services, episode_id: str | None, sent: Mapping
         deciding=live.deciding,
         turn=live.turn,
         paused=live.paused,
-        asked=next((one for actor in people if (one := _asked(live, actor, people[actor]))), None),
+        asked=await _first_asked(live, people, sent.get("draft")),
     )
 
 
@@ -248,6 +262,42 @@ def _own(episode_id: str, people: Sequence[str], key: str | None, services: Serv
             faults.NOT_YOUR_SEAT, "This key does not match a seat that a person plays in this episode."
         )
     return seats
+
+
+def _draft_of(sent: str | None) -> list[dict[str, Any]] | None:
+    if sent is None:
+        return None
+    try:
+        return [call.model_dump() for call in _DRAFT.validate_json(sent)]
+    except ValidationError as error:
+        rule = "must be a JSON list of actions, each with tool and arguments"
+        raise InvalidRequest([FieldError("draft", rule)]) from error
+
+
+async def _first_asked(
+    live: EpisodeHandle, people: Mapping[str, HumanPolicy], draft: Sequence[Mapping[str, Any]] | None
+) -> AskedSeat | None:
+    """Return the pending decision, with the draft weighed if the world can."""
+    for actor, policy in people.items():
+        shown, question = _asked(live, actor, policy), policy.asked
+        if shown is not None and question is not None:
+            if draft is not None and live.plan.world.weigh_draft is not None:
+                shown.weighed = await run_in_threadpool(_weigh, live, policy, question.observation, draft)
+            return shown
+    return None
+
+
+def _weigh(
+    live: EpisodeHandle, policy: HumanPolicy, observation: Observation, draft: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return what the world says of a draft; a draft that is not legal now is an answer, not an error."""
+    weigh, legal = live.plan.world.weigh_draft, policy.briefing.legal(observation)
+    assert weigh is not None
+    try:
+        calls = [check_call(WrittenCall(one["tool"], one["arguments"]), legal) for one in draft]
+    except (CallRejected, UnsupportedSchema) as error:
+        return {"refused": {"rule": "illegal", "message": str(error)}}
+    return dict(weigh(observation, [policy.briefing.as_action(one.tool, one.arguments) for one in calls]))
 
 
 def _asked(live: EpisodeHandle, actor: str, policy: HumanPolicy) -> AskedSeat | None:

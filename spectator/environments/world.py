@@ -25,7 +25,7 @@ from spectator.environments.contract import (
 )
 from spectator.events import Event, EventData
 from spectator.narration.commentary import Commentator, silent
-from spectator.observations import SCORE_AT_THE_END, LegalAction, Profile
+from spectator.observations import SCORE_AT_THE_END, LegalAction, Observation, Profile
 from spectator.policies.policy import Preset
 from spectator.policies.prompts import (
     Briefing,
@@ -164,6 +164,8 @@ class World:
             world's part of the viewers' state; empty while they are unknown, ``None`` in worlds without them.
         team_names: Values of the options ``ACTOR_team``, by which a league gives each captain a team of its
             own; empty in worlds without such options.
+        weigh_draft: Prices the calls that a person drafts, from the seat's observation and those calls, as
+            JSON for the ``seat`` of its panel; ``None`` if the world does not price them.
         rival_reward: Returns the reward of the other seats at the end, or a mapping with the reward of each,
             from the complete options and the parts of the agent's score (``rubric``), so that a model that
             plays every seat can be trained in each; ``None`` if only the agent can be trained.
@@ -217,6 +219,7 @@ class World:
     title_of_one: str = ""
     analyst: Callable[[], Analyst] | None = None
     showcase: Sequence[tuple[str, str]] = ()
+    weigh_draft: Callable[[Observation, Sequence[Any]], Mapping[str, Any]] | None = None
     rival_reward: RivalReward | None = None
     sides: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     team_names: Sequence[str] = ()

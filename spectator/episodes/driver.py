@@ -326,10 +326,11 @@ class Driver:
         facts = stepped.facts
         recorded = await self._emit([(self._turn, facts)])
         step_cap, fastest = self._plan.world.step_cap(self._plan.options), Pace.MAX
+        beats = self._plan.beats
         control = self.control
         while not stepped.observation.done:
             if control.pace is not fastest:
-                await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
+                await control.keep_pace(began, beats_in(facts, beats))
             if control.held:
                 await self._outside_play(control.play_on())
             if self._checkpoints is not None and self._checkpoints.due(recorded):
@@ -347,7 +348,7 @@ class Driver:
             stepped, facts, calls = await self._take_turn(stepped.observation)
             attachments = Attachments(calls=[calls]) if calls else None
             recorded = await self._outside_play(self._emit([(self._turn, facts)], attachments=attachments))
-        await control.keep_pace(began, beats_in(facts, self._plan.world.beats))
+        await control.keep_pace(began, beats_in(facts, beats))
         if cut := stepped.observation.metadata.get("truncated"):
             return self._with_rivals(cut_short("step_cap", str(cut), self._turn), stepped)
         self._truth = await self._read_truth()

@@ -143,6 +143,13 @@ class EpisodePlan:
         return self.opponent
 
     @property
+    def beats(self) -> Mapping[str, float]:
+        """Beats by event type: the world's, or a third of them if a person plays and waits for each."""
+        if not any(self.preset(actor).source == "human" for actor in self.world.actors):
+            return self.world.beats
+        return {kind: beats / 3.0 for kind, beats in self.world.beats.items()}
+
+    @property
     def patience_s(self) -> float:
         """Default seconds to wait for a decision: enough for the slowest model."""
         return longest_wait_s((self.captain, self.opponent)) + SPARE_S

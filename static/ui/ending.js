@@ -6,6 +6,7 @@ import { momentsOf } from "../live/moments.js";
 import { h, replace, setText } from "./dom.js";
 import { emblem } from "./emblem.js";
 import { momentLink } from "./go_to.js";
+import { startRematch } from "./rematch.js";
 import { clip, plain, words } from "./text.js";
 
 /** @typedef {import("../live/timeline.js").Timeline} Timeline */
@@ -54,7 +55,6 @@ export function mountEnding(root, { timeline, restart, turns, names, fork }) {
   const start = async () => {
     rematch.disabled = true;
     wrong.hidden = true;
-    const { startRematch } = await import("./rematch.js");
     await startRematch(root, episode, wrong, start);
     rematch.disabled = false;
   };

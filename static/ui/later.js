@@ -96,6 +96,25 @@ export function operatorWhenUsed(opener, root, episodeId) {
   };
 }
 
+/**
+ * The card of the end, fetched at the end.
+ * @param {() => void} come hears that it is there @param {Parameters<typeof import("./ending.js").mountEnding>} page
+ */
+export function endingWhenOver(come, ...page) {
+  /** @type {ReturnType<typeof import("./ending.js").mountEnding> | null} */ let ending = null;
+  let fetching = false;
+  return {
+    get element() { return ending?.element ?? null; },
+    /** @param {any} state at the end */
+    update(state) {
+      if (ending) return ending.update(state);
+      if (fetching) return;
+      fetching = true;
+      void (async () => { ending = (await import("./ending.js")).mountEnding(...page); })().then(come, () => { fetching = false; });
+    },
+  };
+}
+
 /** @param {HTMLElement | null} button @param {string} root @param {string} episodeId @param {() => number} seq */
 export function clipWhenAsked(button, root, episodeId, seq) {
   if (button) mountOnUse(button, async () => (await import("./clip.js")).mountClip(/** @type {HTMLButtonElement} */ (button), root, episodeId, seq));
@@ -121,8 +140,9 @@ export function forkWhenAsked(opener, origin, root, episodeId, page) {
   };
 }
 
-/** @param {HTMLElement} place @param {string} root @param {string} episodeId @param {() => void} changed @returns {Seat} */
-export function seatWhenPlayed(place, root, episodeId, changed) {
+/** @param {Parameters<typeof import("./seat.js").mountSeat>} page @returns {Seat} */
+export function seatWhenPlayed(...page) {
+  const changed = page[3];
   /** @type {Seat | null} */ let seat = null;
   let fetching = false;
   async function fetchSeat() {
@@ -130,10 +150,10 @@ export function seatWhenPlayed(place, root, episodeId, changed) {
     try {
       await styles("seat");
       const { mountSeat } = await import("./seat.js");
-      seat = mountSeat(place, root, episodeId, changed);
+      seat = mountSeat(...page);
       changed();
     } catch (error) {
-      console.warn("the seat could not be fetched", error);
+      console.warn("a part of the page could not be fetched", error);
       setTimeout(() => { fetching = false; changed(); }, AGAIN_MS);
     }
   }

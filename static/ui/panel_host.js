@@ -36,6 +36,7 @@ import * as text from "./text.js";
  * @property {(event: any) => string[]} [moments] what the world calls an event, for `ui.momentLink` and `data-moment`
  * @property {(event: any, before: any) => number} [weight] how much an event matters, 0 for most: the heaviest are marked on the timeline; `before` is the state that it changed
  * @property {(event: any, before: any) => any} [note] what it wants kept of an event, for `ctx.notes()`; null for nothing
+ * @property {() => Promise<import("./seat_controls.js").SeatModule>} [seat] fetches the controls of a person's seat in the world's own words; the panel's `seat.css` is loaded with them
  * @property {(event: any) => {actor: string, points: number}[]} [worths] what the event says that the newest decisions were worth
  */
 

@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import PHONE, Opener
+from tests.browser.conftest import PHONE, Opener, violations
 from tests.serving import Serving, people_settings, serve, test_settings
 
 pytestmark = pytest.mark.browser
 
 TOKEN = "correct-horse-battery"
+
+WON = 5
+"""A seed whose match of one over the person wins who plays as the phone's test does."""
 
 AFTER_TURN = """async ([id, turn]) => {
   const still = (one) => one.episode_id === id && one.turn <= turn;
@@ -71,29 +74,119 @@ def test_a_person_counts_with_the_keyboard_alone(table: Serving, open_page: Open
     assert TOKEN not in page.content()
 
 
-def test_a_person_captains_an_over_on_a_phone(table: Serving, open_page: Opener) -> None:
-    """Six balls by the form, the rival's scripted captain in between; nothing is wider than the screen."""
-    episode_id = table.start(environment="cricket", captain_preset="human", seed=5, max_overs=1)
-    page = open_page(f"{table.base_url}/watch/{episode_id}", forgive=("401",), viewport=PHONE)
+SCHEMA = re.compile(r"_|deliver|aggression|preset|strategy|argument|json|schema|\btool|null", re.IGNORECASE)
+"""Words of a schema, which no fan should have to read."""
+
+GO = ".duel__body:not([disabled]) .seat__go"
+
+
+def phase_of(page: Page) -> str:
+    """Wait for the seat's next question, and return what it is about; empty at the end."""
+    expect(page.locator(f"{GO}, .ending").first).to_be_attached()
+    if page.locator(GO).count() == 0:
+        return ""
+    assert not SCHEMA.search(page.locator("#seat").inner_text())
+    return page.locator(".duel").get_attribute("data-phase") or ""
+
+
+def go_on(table: Serving, page: Page, episode_id: str, button: Locator, *, tap: bool) -> None:
+    """Use a button, and wait until its turn has passed."""
+    turn = table.client.get("/custom/asked", params={"episode_id": episode_id}).json()["turn"]
+    if tap:
+        button.tap()
+    else:
+        button.press("Enter")
+    page.evaluate(AFTER_TURN, [episode_id, turn])
+
+
+def drag(page: Page, fielder: Locator, by: tuple[float, float]) -> None:
+    """Drag a fielder with a finger."""
+    fielder.scroll_into_view_if_needed()
+    box = fielder.locator("[r='2.8']").bounding_box()
+    assert box is not None
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    touch = page.context.new_cdp_session(page)
+    for kind, points in (
+        ("touchStart", [{"x": x, "y": y}]),
+        ("touchMove", [{"x": x + by[0], "y": y + by[1]}]),
+        ("touchEnd", []),
+    ):
+        touch.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+
+def test_a_person_wins_a_match_on_a_phone_by_touch(table: Serving, open_page: Opener) -> None:
+    """From the toss to the card: the dial, the pitch map, a fielder dragged, and never a word of a schema."""
+    episode_id = table.start(environment="cricket", captain_preset="human", seed=WON, max_overs=1)
+    url = f"{table.base_url}/watch/{episode_id}"
+    page = open_page(url, forgive=("401", "409"), viewport=PHONE, has_touch=True)  # 409: asked after the end
     take_seat(page)
-    page.locator("#seat-elect").select_option("field")
+    balls = {"bat": 0, "bowl": 0}
+    while phase := phase_of(page):
+        if phase == "bat" and balls["bat"] == 0:
+            page.locator("[data-shot='drive']").tap()
+            expect(page.locator(f"{GO} small")).to_have_text("drive, rotate")
+        elif phase == "bat":
+            go_on(
+                table, page, episode_id, page.get_by_role("button", name="Bat the rest of the over"), tap=True
+            )
+            continue
+        elif phase == "bowl" and balls["bowl"] == 0:
+            assert violations(page) == []
+            page.get_by_label("good length, at the stumps").locator("..").tap()
+            cover = page.locator(".set-field [data-man='2']")
+            drag(page, cover, (0, 8))
+            expect(page.locator(f"{GO} small")).to_contain_text("good length, at the stumps, own field")
+            expect(page.locator(".duel__now")).to_contain_text("runs expected, wicket")
+        balls |= {phase: balls.get(phase, 0) + 1}
+        go_on(table, page, episode_id, page.locator(GO), tap=True)
+        assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    made = [one["data"] for one in table.events(episode_id) if one["type"] == "decision.made"]
+    mine = [one["action"]["tool"] for one in made if one["source"] == "human"]
+    assert mine.count("bowl_delivery") == balls["bowl"] >= 3 and mine.count("play_delivery") >= 6
+    assert {"plan_shot", "plan_delivery", "set_field"} <= set(mine)
+    expect(page.locator(".seat__boast")).to_have_text(re.compile(r"^I beat Old Pro by \d+ (run|wicket)"))
+    card = page.get_by_role("link", name="See the card").get_attribute("href")
+    assert card == f"{table.base_url}/card/{episode_id}.png"
+
+
+def test_a_person_captains_by_the_keyboard(table: Serving, open_page: Opener) -> None:
+    """Arrows on the dial, the map and the field; a refusal beside the fielder; undo; advice; no violation."""
+    episode_id = table.start(environment="cricket", captain_preset="human", seed=WON, max_overs=1)
+    page = open_page(f"{table.base_url}/watch/{episode_id}", forgive=("401",))
+    take_seat(page)
+    go, small = page.locator(GO), page.locator(f"{GO} small")
     balls = 0
-    while balls < 6:
-        expect(page.locator(".seat--asked .seat__go")).to_be_enabled()
-        asked = page.locator(".seat__task").inner_text()
-        turn = table.client.get("/custom/asked", params={"episode_id": episode_id}).json()["turn"]
-        if "who bowls" in asked:
-            page.locator("#seat-bowler").select_option(index=2)
-        balls += "delivery" in page.locator(".seat__go").inner_text()
-        page.locator(".seat__go").click()
-        page.evaluate(AFTER_TURN, [episode_id, turn])
-    made = [
-        line
-        for line in table.client.get(f"/api/episodes/{episode_id}/events").text.splitlines()
-        if '"decision.made"' in line and '"source":"human"' in line
-    ]
-    assert len([line for line in made if "bowl_delivery" in line or "play_delivery" in line]) >= 6
-    assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
+    while (phase := phase_of(page)) != "bowl":
+        if phase == "bat" and balls == 0:
+            assert violations(page) == []
+            page.locator("[data-shot][aria-checked='true']").press("ArrowUp")
+            page.keyboard.press("ArrowRight")
+            page.keyboard.press("5")
+            expect(small).to_have_text(re.compile("^(drive|defend), attack$"))
+        balls += phase == "bat"
+        go_on(table, page, episode_id, go, tap=False)
+    assert balls >= 6
+    page.locator("[name='seat-pitch']:checked").press("ArrowUp")
+    page.keyboard.press("ArrowRight")
+    expect(small).to_contain_text("yorker, at the stumps, standard field")
+    cover = page.locator(".set-field [data-man='2']")
+    for _ in range(4):
+        cover.press("ArrowRight")
+    expect(page.locator(".set-field__wrong")).to_contain_text("outside the ring")
+    go.press("Enter")
+    expect(go).to_be_enabled()
+    for _ in range(4):
+        page.keyboard.press("Control+z")
+    expect(page.locator(".set-field__wrong")).to_be_hidden()
+    expect(small).to_contain_text("yorker, at the stumps, standard field")
+    page.get_by_role("button", name="What would the Planner do?").press("Enter")
+    expect(page.locator(".duel__advice")).to_contain_text("Planner: ")
+    expect(cover).to_be_visible()
+    page.get_by_role("button", name="Every action as a form").click()
+    expect(page.locator(".seat__tools")).to_contain_text("bowl delivery")
+    page.get_by_role("button", name="Back to the picture").click()
+    go_on(table, page, episode_id, page.get_by_role("button", name="Bowl the rest of the over"), tap=False)
+    page.close()
     table.client.post("/custom/stop_episode", json={"episode_id": episode_id})
 
 

@@ -192,6 +192,16 @@ def test_beats_are_counted_by_the_worlds_own_measure() -> None:
     assert beats_in([], {}) == 1.0
 
 
+def test_a_person_who_plays_waits_a_third_of_the_beats() -> None:
+    """The person knows their own reasons, so an over at the broadcast pace takes half a minute."""
+    planned = plan()
+    world = dataclasses.replace(planned.world, beats={"x.ball": 3.0})
+    watched = dataclasses.replace(planned, world=world)
+    person = dataclasses.replace(watched.captain, source="human")
+    assert watched.beats == {"x.ball": 3.0}
+    assert dataclasses.replace(watched, captain=person).beats == {"x.ball": 1.0}
+
+
 @pytest.mark.parametrize(
     ("pace", "sent", "turns"),
     [

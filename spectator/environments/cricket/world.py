@@ -13,6 +13,7 @@ from typing import Any, Final
 from spectator.environments.cricket.analyst import CricketAnalyst
 from spectator.environments.cricket.ball.prices import style_shares
 from spectator.environments.cricket.captaincy.captains import CAPTAINS, OPPONENTS, WEAKER
+from spectator.environments.cricket.captaincy.draft import weigh_draft
 from spectator.environments.cricket.captaincy.planner import MATCH_UPS, PLANNER
 from spectator.environments.cricket.environment import (
     CricketAction,
@@ -160,6 +161,7 @@ WORLD = World(
     scenes=scenes,
     meter=CricketMeter,
     analyst=CricketAnalyst,
+    weigh_draft=weigh_draft,
     showcase=(
         ("planner", "aggressive"),
         ("match_ups", "defensive"),

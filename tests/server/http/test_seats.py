@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -172,6 +173,37 @@ def test_a_person_against_a_captain_and_against_oneself(app: Serving) -> None:
     assert status["seats"] == ["home", "away"]
     for episode_id in (alone, both):
         app.client.post("/custom/stop_episode", json={"episode_id": episode_id})
+
+
+def test_a_draft_is_weighed_from_what_the_seat_sees(app: Serving) -> None:
+    """Each choice has its odds and the planner's advice is legal; nothing is decided by asking."""
+    episode_id = app.start(environment="cricket", captain_preset="human", seed=5, max_overs=1)
+    seat = asked(app.client, episode_id)
+    while seat["situation"]["phase"] != "bowl":
+        act(app.client, episode_id, seat["turn"], seat["legal_actions"][0]["tool"])
+        seat = asked(app.client, episode_id, after=seat["turn"])
+
+    def weigh(draft: str) -> httpx.Response:
+        return app.client.get("/custom/asked", params={"episode_id": episode_id, "draft": draft})
+
+    assert seat["weighed"] is None
+    plan = [{"tool": "plan_delivery", "arguments": {"length": "good", "line": "stumps"}}]
+    plain, planned = (weigh(json.dumps(calls)).json()["asked"]["weighed"] for calls in ([], plan))
+    assert plain["now"]["worth"] == 0.0 and len(plain["options"]["pitch"]) == 21
+    assert planned["now"] == plain["options"]["pitch"]["good|stumps"] != plain["now"]
+    assert planned["options"]["field"].keys() == {"standard", "attacking", "ring"}, "the powerplay's"
+    assert [call["tool"] for call in plain["advice"]["calls"]][-1] == "bowl_delivery"
+    nine = [{"name": "x", "x": 50.0, "y": float(place)} for place in range(9)]
+    for calls, rule in (
+        ([{"tool": "set_field", "arguments": {"fielders": nine}}], "F1.outside_ring"),
+        ([{"tool": "play_delivery", "arguments": {}}], "illegal"),
+    ):
+        assert weigh(json.dumps(calls)).json()["asked"]["weighed"]["refused"]["rule"] == rule
+    for wrong in ("no", "[1]", json.dumps(7 * plan)):
+        answer = weigh(wrong)
+        assert answer.status_code == 422 and answer.json()["errors"][0]["field"] == "draft"
+    assert asked(app.client, episode_id)["turn"] == seat["turn"]
+    app.client.post("/custom/stop_episode", json={"episode_id": episode_id})
 
 
 @pytest.mark.parametrize("profile", ["open", "public"])

@@ -85,6 +85,7 @@ export default {
   note: (/** @type {any} */ event, /** @type {any} */ before) => swingOf(event, before) ?? deedOf(event),
   weight,
   worths,
+  seat: () => import("./seat.js"),
   turns: (/** @type {any} */ state, /** @type {(moment: string) => any} */ stateAt) => turns(state.world ?? {}, stateAt),
 };
 

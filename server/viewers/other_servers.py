@@ -155,7 +155,7 @@ class FollowedEpisodes:
         self._followed: dict[str, FollowedView] = {}
         self._polls: dict[str, tuple[int, int]] = {}
         self._thoughts: dict[str, ThoughtReceiver] = {}
-        self._epochs: dict[str, str | None] = {}  # of the records, when they were first looked at
+        self._epochs: dict[str, str] = {}  # of the records, when following them began
         self._woken: set[str] = set()
         self._wake = asyncio.Event()
         self._interval_s = INTERVAL_S
@@ -180,12 +180,16 @@ class FollowedEpisodes:
         if (followed := self._followed.get(episode_id)) is not None:
             followed.wanted_s = self._clock.monotonic()
             return
+        recorded = await self._journal.episode(episode_id)  # first, so that a later epoch is noticed
         summary = await self._records.episode(episode_id)
-        if summary is None or summary.ended_at is not None or await self._records.suspended(episode_id):
+        if recorded is None or summary is None or summary.ended_at is not None:
+            return
+        if await self._records.suspended(episode_id):
             return
         withholds = await self._records.last_seen(episode_id) is not None
         view = FollowedView(summary, self._views, self._records, self._clock, withholds=withholds)
-        self._followed.setdefault(episode_id, view)
+        if self._followed.setdefault(episode_id, view) is view:
+            self._epochs[episode_id] = recorded.epoch
         if self._looking is None and not self._over:
             self._looking = self._tasks.create_task(self._poll(), name="followed episodes")
 
@@ -255,7 +259,7 @@ class FollowedEpisodes:
         for episode_id, view in asked:
             idle = not view.watched and self._clock.monotonic() - view.wanted_s > KEPT_S
             _, epoch = found.get(episode_id, (0, None))
-            if view.ended or idle or epoch != self._epochs.setdefault(episode_id, epoch):
+            if view.ended or idle or epoch != self._epochs.get(episode_id):
                 view.close()
                 if self._followed.get(episode_id) is view:
                     del self._followed[episode_id]

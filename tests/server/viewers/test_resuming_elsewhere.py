@@ -139,6 +139,20 @@ def test_an_episode_that_somebody_comes_to_during_a_look_is_followed_on() -> Non
     assert asyncio.run(look()) == [True, True]
 
 
+def test_an_episode_whose_epoch_changes_before_the_first_look_is_followed_again() -> None:
+    class Renumbered(Record):
+        async def heads(self, episode_ids: Collection[str]) -> dict[str, tuple[int, str]]:
+            return dict.fromkeys(episode_ids, (len(self.events), "e2"))
+
+    async def follow() -> bool:
+        async with following(Renumbered()) as followed:
+            await followed.follow(EPISODE)
+            await followed.look()
+        return followed.live(EPISODE) is None
+
+    assert asyncio.run(follow()), "its viewers are closed, and connect again"
+
+
 def test_what_is_missing_after_a_look_is_read_at_the_next_and_not_for_ever() -> None:
     """As where a cache has only a part of it, or where it is withheld."""
 

@@ -25,6 +25,7 @@ from spectator.runs.run_records import FollowedView
 
 from ..security.masking import NameMask
 from .broadcast import ThoughtFrames
+from .wire import Position
 
 LARGEST: Final = 7_000
 """Largest size of a part, in bytes of JSON."""
@@ -132,6 +133,9 @@ MOST_TRIES: Final = 3
 """Polls in a row in which an episode behind the same event is read: the event may be withheld or not
 cached."""
 
+LOST_S: Final = 30.0
+"""Seconds that a viewer waits for an event that it has seen and the record lacks; a takeover takes 12 s."""
+
 KEPT_S: Final = 15.0
 """Seconds that an episode is followed after its last viewer left."""
 
@@ -199,14 +203,23 @@ class FollowedEpisodes:
         if self._looking is not None:
             self._looking.cancel()
 
-    async def reach(self, episode_id: str, seen_seq: int) -> None:
+    async def reach(self, episode_id: str, seen: Position) -> None:
         """Advance a followed episode to an event that a viewer saw at another server.
 
-        Returns immediately if it has reached that event, or is not followed.
+        Returns immediately if it has reached that event, or is not followed. If the database has lost the
+        event, waits until the episode continues in another epoch, but at most :data:`LOST_S`.
         """
-        view = self._followed.get(episode_id)
-        if view is not None and 0 < view.head_seq < seen_seq:
-            await self._advance(episode_id, view, seen_seq)
+        if (view := self._followed.get(episode_id)) is None:
+            return
+        await view.open()
+        if view.epoch == seen.epoch and view.head_seq < seen.seq:
+            await self._advance(episode_id, view, seen.seq)
+        until_s = self._clock.monotonic() + LOST_S
+        while self._followed.get(episode_id) is view and view.epoch == seen.epoch:
+            view.wanted_s = self._clock.monotonic()
+            if view.ended or view.head_seq >= seen.seq or view.wanted_s >= until_s:
+                break
+            await self._clock.sleep(INTERVAL_S)
 
     def thoughts_of(self, view: FollowedView) -> ThoughtReceiver:
         """Return the receiver of its captains' thoughts."""

@@ -300,8 +300,7 @@ class NemesisPlay:
                 if answer.status_code == 409 and episode_id not in await self._heads():
                     return
             await asyncio.sleep(0.3)
-        if episode_id not in await self._named():
-            self.history.unstopped[episode_id] = said
+        self.history.unstopped[episode_id] = said
 
     async def _end_worker(self) -> None:
         if self.stage.worker is None:

@@ -196,6 +196,24 @@ def killed(stage: DrillGround) -> Iterator[Post]:
     stage.b.ask("custom/stop_episode", episode_id=episode_id)
 
 
+def killed_while_full(stage: DrillGround) -> Iterator[Post]:
+    """Kill one of two servers that have no free slot."""
+    for place in (stage.a, stage.b):
+        while len((status := place.ask("custom/status"))["running"]) < status["slots"]:
+            place.play()
+    stage.a.kill()
+    yield stage.b
+    stage.a.start()
+
+
+def all_stopped(stage: DrillGround) -> bool:
+    """Stop every episode on PostgreSQL."""
+    for place in (stage.a, stage.b):
+        for one in place.ask("custom/status")["running"]:
+            place.ask("custom/stop_episode", episode_id=one["episode_id"])
+    return True
+
+
 def killed_again(stage: DrillGround) -> Iterator[Post]:
     """Kill a server three times."""
     for _ in range(3):
@@ -402,6 +420,10 @@ DRILLS: Final = (
     ),
     Drill("loop-late", "process stopped half of the time", "give it CPU", slowed, page=False),
     Drill("models-spent", "a model under a cap of 500 tokens", "raise the cap", tokens_spent),
+    Drill(
+        "episodes-unplayed", "one of two full servers killed", "start another", killed_while_full,
+        over=all_stopped,
+    ),
     Drill("server-restarts", "`kill -9` three times", "-", killed_again, page=False),
     Drill("recovering", "`LOCK TABLE leases` before a start", "terminate the session", recovery_blocked),
 )  # fmt: skip

@@ -300,8 +300,7 @@ class NemesisPlay:
                 if answer.status_code == 409 and episode_id not in await self._heads():
                     return
             await asyncio.sleep(0.3)
-        if episode_id not in await self._named():
-            self.history.unstopped[episode_id] = said
+        self.history.unstopped[episode_id] = said
 
     async def _end_worker(self) -> None:
         if self.stage.worker is None:
@@ -366,8 +365,14 @@ def _troubled(text: str, path: str, episode_id: str) -> bool:
 
 
 def _start(servers: Sequence[NemesisServer], number: int) -> str:
-    base = servers[number % len(servers)].base
-    answer = httpx.post(f"{base}/custom/start_episode", json=EPISODE, timeout=30, trust_env=False)
+    """Start an episode; retries as a server asks for that cannot start one yet."""
+    base, until = servers[number % len(servers)].base, time.monotonic() + BEGUN_S
+    while True:
+        answer = httpx.post(f"{base}/custom/start_episode", json=EPISODE, timeout=30, trust_env=False)
+        again_s = answer.headers.get("retry-after") if answer.status_code == 503 else None
+        if again_s is None or time.monotonic() > until:
+            break
+        time.sleep(float(again_s))
     if not answer.is_success:
         raise RuntimeError(f"a start was answered with {answer.status_code}: {answer.text[:200]}")
     found: dict[str, Any] = answer.json()

@@ -76,8 +76,8 @@ MAX_DETAIL: Final = 2000
 """Characters of a detail, which may quote what the client sent."""
 
 
-RECOVERED_AFTER_S: Final = "1"
-"""Retry-After while episodes are recovered, in seconds; most take less."""
+AGAIN_S: Final = "1"
+"""Retry-After in seconds while episodes are recovered or the journal cannot be used; most take less."""
 
 
 class WrongField(BaseModel):
@@ -315,13 +315,14 @@ async def _library(request: Request, error: SpectatorError) -> Response:
     if kind is NO_JOURNAL:
         logger.error("%s: %s", _named(request), error)
         detail = _unreadable(error, "The journal cannot be used now; try again soon.")
-        return problem(kind, detail, instance=request.url.path)
+        headers = None if isinstance(error, JournalDamaged) else {"Retry-After": AGAIN_S}
+        return problem(kind, detail, instance=request.url.path, headers=headers)
     if kind is DAMAGED:
         logger.error("%s: %s", _named(request), error)
     if kind is TIMED_OUT:
         logger.warning("%s: %s", _named(request), error)
     errors = error.fields if isinstance(error, InvalidRequest) else ()
-    headers = {"Retry-After": RECOVERED_AFTER_S} if kind is RECOVERING else None
+    headers = {"Retry-After": AGAIN_S} if kind is RECOVERING else None
     return problem(kind, str(error), instance=request.url.path, errors=errors, headers=headers)
 
 

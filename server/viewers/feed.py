@@ -256,7 +256,7 @@ class EpisodeFeed:
             return None
         if not EPISODE_ID.fullmatch(self._episode_id):
             return Close.NOT_FOUND
-        await self._sources.episodes.settled(self._episode_id, 0 if self._asked is None else self._asked.seq)
+        await self._sources.episodes.settled(self._episode_id, self._asked)
         live = await self._opened(self._sources.episodes.live(self._episode_id))
         if live is not None:
             await self._join(live)
@@ -345,19 +345,21 @@ class WatchableEpisodes:
         """Return the episodes of this process, oldest first."""
         return self._played.showing()
 
-    async def settled(self, episode_id: str, seen_seq: int = 0) -> None:
+    async def settled(self, episode_id: str, seen: Position | None = None) -> None:
         """Wait until an episode is recovered, and follow it if it runs elsewhere.
 
         Args:
-            seen_seq: The last event that the viewer has seen, possibly at another server.
+            seen: What the viewer has seen, possibly at another server.
         """
         await self._left.settled(episode_id)
         if self._played.live(episode_id) is not None:
             return
         if self._others is None or self._others.live(episode_id) is None:
             await self._beginnings.of(episode_id)
-        if self._others is not None and seen_seq:
-            await self._others.reach(episode_id, seen_seq)
+        if self._others is not None and seen is not None:
+            await self._others.reach(episode_id, seen)
+            if self.live(episode_id) is None:  # it continues in another epoch, or has ended
+                await self._beginnings.of(episode_id)
 
     async def _begin(self, episode_id: str) -> None:
         """Find where an episode runs, and follow it from now on."""

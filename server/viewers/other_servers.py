@@ -25,6 +25,7 @@ from spectator.runs.run_records import FollowedView
 
 from ..security.masking import NameMask
 from .broadcast import ThoughtFrames
+from .wire import Position
 
 LARGEST: Final = 7_000
 """Largest size of a part, in bytes of JSON."""
@@ -132,6 +133,9 @@ MOST_TRIES: Final = 3
 """Polls in a row in which an episode behind the same event is read: the event may be withheld or not
 cached."""
 
+LOST_S: Final = 30.0
+"""Seconds that a viewer waits for an event that it has seen and the record lacks; a takeover takes 12 s."""
+
 KEPT_S: Final = 15.0
 """Seconds that an episode is followed after its last viewer left."""
 
@@ -155,7 +159,7 @@ class FollowedEpisodes:
         self._followed: dict[str, FollowedView] = {}
         self._polls: dict[str, tuple[int, int]] = {}
         self._thoughts: dict[str, ThoughtReceiver] = {}
-        self._epochs: dict[str, str | None] = {}  # of the records, when they were first looked at
+        self._epochs: dict[str, str] = {}  # of the records, when following them began
         self._woken: set[str] = set()
         self._wake = asyncio.Event()
         self._interval_s = INTERVAL_S
@@ -180,12 +184,16 @@ class FollowedEpisodes:
         if (followed := self._followed.get(episode_id)) is not None:
             followed.wanted_s = self._clock.monotonic()
             return
+        recorded = await self._journal.episode(episode_id)  # first, so that a later epoch is noticed
         summary = await self._records.episode(episode_id)
-        if summary is None or summary.ended_at is not None or await self._records.suspended(episode_id):
+        if recorded is None or summary is None or summary.ended_at is not None:
+            return
+        if await self._records.suspended(episode_id):
             return
         withholds = await self._records.last_seen(episode_id) is not None
         view = FollowedView(summary, self._views, self._records, self._clock, withholds=withholds)
-        self._followed.setdefault(episode_id, view)
+        if self._followed.setdefault(episode_id, view) is view:
+            self._epochs[episode_id] = recorded.epoch
         if self._looking is None and not self._over:
             self._looking = self._tasks.create_task(self._poll(), name="followed episodes")
 
@@ -195,14 +203,23 @@ class FollowedEpisodes:
         if self._looking is not None:
             self._looking.cancel()
 
-    async def reach(self, episode_id: str, seen_seq: int) -> None:
+    async def reach(self, episode_id: str, seen: Position) -> None:
         """Advance a followed episode to an event that a viewer saw at another server.
 
-        Returns immediately if it has reached that event, or is not followed.
+        Returns immediately if it has reached that event, or is not followed. If the database has lost the
+        event, waits until the episode continues in another epoch, but at most :data:`LOST_S`.
         """
-        view = self._followed.get(episode_id)
-        if view is not None and 0 < view.head_seq < seen_seq:
-            await self._advance(episode_id, view, seen_seq)
+        if (view := self._followed.get(episode_id)) is None:
+            return
+        await view.open()
+        if view.epoch == seen.epoch and view.head_seq < seen.seq:
+            await self._advance(episode_id, view, seen.seq)
+        until_s = self._clock.monotonic() + LOST_S
+        while self._followed.get(episode_id) is view and view.epoch == seen.epoch:
+            view.wanted_s = self._clock.monotonic()
+            if view.ended or view.head_seq >= seen.seq or view.wanted_s >= until_s:
+                break
+            await self._clock.sleep(INTERVAL_S)
 
     def thoughts_of(self, view: FollowedView) -> ThoughtReceiver:
         """Return the receiver of its captains' thoughts."""
@@ -255,7 +272,7 @@ class FollowedEpisodes:
         for episode_id, view in asked:
             idle = not view.watched and self._clock.monotonic() - view.wanted_s > KEPT_S
             _, epoch = found.get(episode_id, (0, None))
-            if view.ended or idle or epoch != self._epochs.setdefault(episode_id, epoch):
+            if view.ended or idle or epoch != self._epochs.get(episode_id):
                 view.close()
                 if self._followed.get(episode_id) is view:
                     del self._followed[episode_id]

@@ -9,6 +9,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -66,14 +67,10 @@ DAMAGED: Final = ("SQLITE_CORRUPT", "SQLITE_NOTADB", "XX001", "XX002", "58P01")
 REPAIR: Final = "repair the database as docs/runbook.md#journal-damaged says"
 """Advice for a damaged journal on a database server; :data:`.anchor.RESTART` is that for a file."""
 
-WRITER_PRAGMAS: Final = (
-    "page_size=8192",
-    "auto_vacuum=INCREMENTAL",
-    "journal_mode=WAL",
-    "busy_timeout=2000",
-    "journal_size_limit=67108864",
-)
-"""The first two apply only to a new database, and must come first."""
+NEW_PRAGMAS: Final = ("page_size=8192", "auto_vacuum=INCREMENTAL")
+"""Settings of a new database, which come first; on another one the second would write to the log."""
+
+WRITER_PRAGMAS: Final = ("journal_mode=WAL", "busy_timeout=2000", "journal_size_limit=67108864")
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +89,19 @@ class Database:
     lock: FileLock | SharedLock | None = None
     anchor: Anchor | None = None
     fences: HeldLeases | None = None
+
+    def mark(self, connection: Connection, *, written: bool) -> None:
+        """Note in an embedded file whether a process writes it, so that the loss of its log is noticed.
+
+        Failures are ignored, and the last process that closes the file notes that none does.
+        """
+        if self.lock is None or not (written or not isinstance(self.lock, SharedLock) or self.lock.leave()):
+            return
+        with suppress(SQLAlchemyError, OSError):
+            with connection.begin():
+                connection.exec_driver_sql(f"PRAGMA user_version={int(written)}")
+            if written:  # the note must be in the file itself
+                run_to_its_end(connection, "PRAGMA wal_checkpoint(PASSIVE)")
 
     def close(self) -> None:
         """Close its connections and files, then release its lock."""
@@ -147,6 +157,14 @@ class SharedLock:
         self.alone = False
         fcntl.flock(self._file, fcntl.LOCK_SH)
 
+    def leave(self) -> bool:
+        """Return whether no other process writes the journal; if one does, this gives the lock up."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
     def release(self) -> None:
         """Release the lock."""
         os.close(self._file)
@@ -175,7 +193,7 @@ def open_database(
         return _open_server(url, writable)
     try:
         location = _location(url)
-        engine = create_engine(location)
+        engine = create_engine(location, **({} if writable else {"creator": partial(_reader, location)}))
     except (ArgumentError, NoSuchModuleError, ModuleNotFoundError) as error:
         raise ConfigurationError(f"the journal's URL cannot be opened: {error}") from error
     if engine.dialect.name != "sqlite":
@@ -186,13 +204,13 @@ def open_database(
         if not path.exists():
             raise JournalError(f"there is no journal at {path}")
         event.listen(engine, "connect", _prepare_reader)
-        return Database(_prepared(engine, url, writable))
+        return Database(_prepared(engine, url))
     if shared_as is not None:
         return _open_shared(engine, url, path, synchronous, shared_as)
     lock = _lock(path)
     event.listen(engine, "connect", partial(_prepare_writer, (f"synchronous={synchronous}",)))
     try:
-        return Database(_prepared(engine, url, writable), lock, Anchor(path))
+        return Database(_prepared(engine, url, alone=True, join=lambda _: None), lock, Anchor(path))
     except (ConfigurationError, JournalError):
         lock.release()
         raise
@@ -219,7 +237,7 @@ def _open_shared(engine: Engine, url: str, path: Path, synchronous: Synchronous,
     try:
         if lock.alone:
             lock.mark()
-        prepared = _prepared(engine, url, True, join)
+        prepared = _prepared(engine, url, alone=lock.alone, join=join)
         lock.share()
         return Database(prepared, lock, Anchor(path), fences)
     except BaseException:
@@ -300,7 +318,8 @@ def _begin(connection: Connection) -> None:
 
 def _prepare_writer(pragmas: tuple[str, ...], connection: sqlite3.Connection, _: object) -> None:
     connection.isolation_level = None
-    for pragma in (*WRITER_PRAGMAS, *pragmas):
+    is_new = connection.execute("PRAGMA page_count").fetchall() == [(0,)]
+    for pragma in (*(NEW_PRAGMAS if is_new else ()), *WRITER_PRAGMAS, *pragmas):
         connection.execute(f"PRAGMA {pragma}").close()
 
 
@@ -310,22 +329,37 @@ def _prepare_reader(connection: sqlite3.Connection, _: object) -> None:
     connection.execute("PRAGMA query_only=ON").close()
 
 
+def _reader(location: URL) -> sqlite3.Connection:
+    """Connect to an embedded journal in a way that leaves a log of a dead process to the next writer."""
+    path = _file_of(location)
+    mode = "ro" if path.with_name(path.name + "-wal").exists() else "rw"
+    return sqlite3.connect(f"{path.absolute().as_uri()}?mode={mode}", uri=True, check_same_thread=False)
+
+
 def _prepared(
-    engine: Engine, url: str, writable: bool, join: Callable[[Connection], None] | None = None
+    engine: Engine, url: str, *, alone: bool = False, join: Callable[[Connection], None] | None = None
 ) -> Engine:
-    where = make_url(url).render_as_string(hide_password=True)
+    """Check the schema, and prepare a writable database.
+
+    Args:
+        alone: Whether no other process writes it.
+        join: Called in the transaction that prepares it; ``None`` if it is not writable.
+    """
+    where, writable = make_url(url).render_as_string(hide_password=True), join is not None
     try:
         with engine.connect().execution_options(immediate=writable) as connection:
+            lost = alone and incarnation.lost_commits(connection)
             if writable and not inspect(connection).has_table(schema.name):
                 metadata.create_all(connection)
                 connection.execute(insert(schema).values(version=SCHEMA_VERSION))
                 connection.commit()
             version: int | None = connection.scalar(select(schema.c.version))
-            if version == SCHEMA_VERSION and writable:
-                if join is not None:
-                    join(connection)
-                incarnation.enter(connection)
+            if version == SCHEMA_VERSION and join is not None:
+                join(connection)
+                incarnation.enter(connection, lost=lost)
                 prove_writable(connection)
+                if lost:  # so that the next opening does not find the same loss
+                    run_to_its_end(connection, "PRAGMA wal_checkpoint(TRUNCATE)")
     except (SQLAlchemyError, OSError, UnicodeDecodeError) as error:
         engine.dispose()
         raise _unopened(where, error) from error

@@ -2,8 +2,8 @@
 
 A promoted standby that lagged, a restored backup, or a disk that lost writes can undo acknowledged commits.
 So every commit belongs to an *incarnation* of the database: one run of a PostgreSQL server on one timeline
-of one cluster, or an embedded file at one place since one boot of the machine. A new incarnation may lack
-the last commits of the one before.
+of one cluster, or an embedded file at one place since one boot of the machine, until its write-ahead log
+loses commits. A new incarnation may lack the last commits of the one before.
 
 The process that records an episode keeps the acknowledged end of its record in memory. If the database's
 record is shorter and nothing else was written to it, that end is appended again: the digests must continue
@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sqlite3
 import struct
 import time
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from sqlalchemy import Connection, func, insert, select
 
@@ -78,13 +79,66 @@ def _birth(path: str) -> str:
     return f"{seconds}.{nanoseconds:09}"
 
 
-def enter(connection: Connection) -> int:
-    """Return where the current incarnation begins; records it if it is new."""
+_LOG_HEADER: Final = struct.Struct(">16xII8x")
+_FRAME_HEADER: Final = struct.Struct(">4xIII8x")
+"""Headers of a write-ahead log, with its salts, and of a frame, with the size of the database after a commit
+and the log's salts (SQLite's file format, section 4.1)."""
+
+_EARLIER: Final = 1_000_000
+"""How often a log may have begun again, which increments its first salt, since a frame was written."""
+
+
+def lost_commits(connection: Connection) -> bool:
+    """Return whether the write-ahead log of an embedded file lost commits since the file was written.
+
+    SQLite ignores the frames of a log from the first one that does not match its checksum on. A process that
+    is killed between two writes of a commit that it never acknowledged may leave the same traces.
+
+    Args:
+        connection: A connection outside a transaction, while no other process writes the file.
+    """
+    raw: Any = connection.connection.dbapi_connection
+    try:
+        _, recovered, _ = raw.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchone()
+        ((written,),) = raw.execute("PRAGMA user_version").fetchall()
+        ((page_size,),) = raw.execute("PRAGMA page_size").fetchall()
+        path = raw.execute("PRAGMA database_list").fetchall()[0][2]
+    except sqlite3.Error:
+        return False  # opening continues, and names the problem
+    if recovered == 0:  # the log is empty, removed, or damaged at its beginning
+        return bool(written)
+    return recovered > 0 and _lacks_frames(f"{path}-wal", recovered, page_size)
+
+
+def _lacks_frames(path: str, recovered: int, page_size: int) -> bool:
+    """Return whether a log has a commit, or a damaged header, after its first ``recovered`` frames."""
+    with open(path, "rb") as log:
+        salt, salt_2 = _LOG_HEADER.unpack(log.read(_LOG_HEADER.size))
+        step = _FRAME_HEADER.size + page_size
+        log.seek(_LOG_HEADER.size + recovered * step)
+        while len(frame := log.read(step)) >= _FRAME_HEADER.size:
+            pages, frame_salt, frame_salt_2 = _FRAME_HEADER.unpack_from(frame)
+            if (frame_salt, frame_salt_2) == (salt, salt_2):
+                if pages:
+                    return True
+            elif not 0 < (salt - frame_salt) % 2**32 < _EARLIER:
+                return True
+    return False
+
+
+def enter(connection: Connection, *, lost: bool = False) -> int:
+    """Return where the current incarnation begins; records it if it is new.
+
+    Args:
+        lost: Whether an embedded file lost commits, so that a new one begins.
+    """
     newest = select(incarnations).order_by(incarnations.c.number.desc()).limit(1)
     incarnations.create(connection, checkfirst=True)  # an earlier release made the tables
     last, name = connection.execute(newest).first(), name_of(connection)
-    if last is not None and last.name == name:
-        return int(last.begins)
+    if last is not None and last.name.partition("#")[0] == name:
+        if not lost:
+            return int(last.begins)
+        name += f"#{last.number + 1}"
     begins = connection.exec_driver_sql(_NEXT[connection.dialect.name]).scalar_one() if last else 0
     row = {"number": last.number + 1 if last else 0, "name": name, "begins": begins}
     connection.execute(insert(incarnations).values(row))

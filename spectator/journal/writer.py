@@ -166,6 +166,7 @@ class Writer:
         group: Sequence[_Append | _Job] = ()
         try:
             with self._database.engine.connect().execution_options(immediate=True) as connection:
+                self._database.mark(connection, written=True)
                 while (first := self._appends.get()) is not None:
                     group = [first, *self._left(MAX_GROUP - 1)] if isinstance(first, _Append) else [first]
                     self._commit(connection, [one for one in group if isinstance(one, _Append)])
@@ -175,6 +176,7 @@ class Writer:
                     group = ()  # all answered
                 if self._fences is not None:
                     self._leave(connection, self._fences.name)
+                self._database.mark(connection, written=False)
         finally:
             self._over = True
             for item in (*group, *self._left()):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -175,6 +175,72 @@ def test_a_copied_file_is_another_incarnation(tmp_path: Path) -> None:
     (tmp_path / "journal.db").unlink()
     (tmp_path / "journal.db").write_bytes(content)  # often with the same inode
     assert run(lost("journal.db")) == 1
+
+
+FRAME = 24 + 8192
+
+
+def torn(log: bytes, at: int) -> bytes:
+    return log[:at] + bytes(255 - one for one in log[at : at + 16]) + log[at + 16 :]
+
+
+LOGS: dict[str, tuple[Callable[[bytes, int], bytes | None], bool]] = {
+    "page of the last commit": (lambda log, last: torn(log, last + 4096), True),
+    "header of the last commit": (lambda log, last: torn(log, last), True),
+    "page in the middle": (lambda log, last: torn(log, last - 3 * FRAME + 999), True),
+    "first page": (lambda log, last: torn(log, 32 + 999), True),
+    "header": (lambda log, last: torn(log, 8), True),
+    "empty": (lambda log, last: b"", True),
+    "removed": (lambda log, last: None, True),
+    "whole": (lambda log, last: log, False),
+    "unfinished commit": (lambda log, last: log[: last + FRAME] + half_written(log), False),
+}
+"""What is left of a log, given where its last frame is; and whether it loses commits."""
+
+
+def half_written(log: bytes) -> bytes:
+    return log[32:36] + bytes(4) + log[16:24] + bytes(99)
+
+
+@pytest.mark.parametrize("shared", [None, "process"])
+@pytest.mark.parametrize("name", LOGS)
+def test_a_log_that_lost_commits_begins_a_new_incarnation_once(
+    name: str, shared: str | None, tmp_path: Path
+) -> None:
+    tear, loses = LOGS[name]
+    path, log = tmp_path / "journal.db", tmp_path / "journal.db-wal"
+
+    async def record() -> tuple[bytes, bytes]:
+        journal = await SqlJournal.open(f"sqlite:///{path}", shared_as=shared)
+        await journal.append([started("ep-1")])
+        for seq in range(2, 6):
+            await journal.append([said("ep-1", seq)])
+        files = path.read_bytes(), log.read_bytes()
+        await journal.aclose()
+        return files
+
+    async def look(episode_id: str) -> tuple[int, int | None]:
+        reader = await SqlJournal.open(f"sqlite:///{path}", writable=False)
+        await reader.aclose()
+        journal = await SqlJournal.open(f"sqlite:///{path}", shared_as=shared)
+        head = len(await journal.texts(episode_id))
+        lost = await journal.lost_until(episode_id, head) if head else None
+        if not head:
+            await journal.append([started(episode_id)])
+        await journal.aclose()
+        return head, lost
+
+    content, logged = run(record())
+    path.write_bytes(content)  # the same file, so the same incarnation, as a killed process leaves it
+    frames = [at for at in range(32, len(logged), FRAME) if logged[at + 8 : at + 16] == logged[16:24]]
+    if (left := tear(logged, frames[-1])) is not None:
+        log.write_bytes(left)
+    (head, lost), *later = [run(look("ep-1")), run(look("ep-2")), run(look("ep-2"))]
+    with closing(sqlite3.connect(path)) as database:
+        begun = database.execute("SELECT count(*) FROM incarnations").fetchone()
+    assert head < 5 if loses else (head, lost) == (5, None)
+    assert loses == (lost is not None or head == 0)
+    assert (later, begun) == ([(0, None), (1, None)], (1 + loses,))
 
 
 def test_the_ends_that_are_kept_are_bounded() -> None:

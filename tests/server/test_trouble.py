@@ -381,6 +381,9 @@ def test_a_stop_on_a_really_full_disk_is_kept_too(tmp_path: Path) -> None:
             episode_id = serving.start(pace="fast", options={"turns": 1000, "payload_bytes": 2000})
             with watch(f"{serving.ws_url}/live/{episode_id}") as viewer:
                 viewer.until("event")
+                with closing(sqlite3.connect(tmp_path / "journal.db")) as other:
+                    emptied = other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                    assert emptied[0] == 0, "the stop would fit into the log"
                 filler = fill(tmp_path)
                 viewer.until("trouble")
                 answer = serving.client.post("/custom/stop_episode", json={})

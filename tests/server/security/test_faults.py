@@ -66,6 +66,7 @@ def test_an_error_becomes_a_problem_document(
         answer = asyncio.run(ask())
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/problem+json"
+    assert ("retry-after" in answer.headers) == (status == 503)
     assert "/secret/path" not in answer.text and "Traceback" not in answer.text
     assert answer.json()["instance"] == "/boom/now"
     logged = [record for record in caplog.records if record.name == "server.security.faults"]

@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 import pytest
 
 from server.viewers.feed import WatchableEpisodes
-from server.viewers.other_servers import FollowedEpisodes
+from server.viewers.other_servers import INTERVAL_S, LOST_S, FollowedEpisodes
+from server.viewers.wire import Position
 from spectator.errors import JournalError
 from spectator.events import RecordedEvent
 from spectator.journal.contract import EpisodeSummary
@@ -85,7 +86,7 @@ def test_what_is_followed_already_is_brought_up_to_what_a_viewer_has_seen() -> N
             found = []
             for seen_seq in (0, 1, 250, 250):
                 record.go_on(300 if seen_seq == 250 else 0)
-                await asyncio.gather(*(followed.reach(EPISODE, seen_seq) for _ in range(20)))
+                await asyncio.gather(*(followed.reach(EPISODE, Position("e1", seen_seq)) for _ in range(20)))
                 found.append((view.head_seq, record.reads))
         return found
 
@@ -137,6 +138,50 @@ def test_an_episode_that_somebody_comes_to_during_a_look_is_followed_on() -> Non
         return [followed.live(one) is not None for one in (EPISODE, "ep-2")]
 
     assert asyncio.run(look()) == [True, True]
+
+
+def test_an_episode_whose_epoch_changes_before_the_first_look_is_followed_again() -> None:
+    class Renumbered(Record):
+        async def heads(self, episode_ids: Collection[str]) -> dict[str, tuple[int, str]]:
+            return dict.fromkeys(episode_ids, (len(self.events), "e2"))
+
+    async def follow() -> bool:
+        async with following(Renumbered()) as followed:
+            await followed.follow(EPISODE)
+            await followed.look()
+        return followed.live(EPISODE) is None
+
+    assert asyncio.run(follow()), "its viewers are closed, and connect again"
+
+
+def test_a_viewer_that_has_seen_what_the_record_lost_waits_for_another_epoch() -> None:
+    class Lost(Record):
+        epoch = "e1"
+
+        async def heads(self, episode_ids: Collection[str]) -> dict[str, tuple[int, str]]:
+            return dict.fromkeys(episode_ids, (len(self.events), self.epoch))
+
+    async def come(seen: Position, *, continues: bool) -> bool:
+        record, clock = Lost(), ManualClock()
+        fake: Any = record
+        async with asyncio.TaskGroup() as tasks:
+            followed = FollowedEpisodes(fake, fake, fake, clock, tasks)
+            await followed.follow(EPISODE)
+            waiting = asyncio.create_task(followed.reach(EPISODE, seen))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            waited = not waiting.done()
+            if continues:
+                record.epoch = "e2"
+                await followed.look()
+            clock.advance(INTERVAL_S if continues else LOST_S)
+            await asyncio.wait_for(waiting, 5)
+            followed.stop()
+        return waited
+
+    seen = [(Position("e1", 29), True), (Position("e1", 29), False), (Position("e0", 29), False)]
+    seen += [(Position("e1", 1), False)]
+    assert [asyncio.run(come(one, continues=goes_on)) for one, goes_on in seen] == [True, True, False, False]
 
 
 def test_what_is_missing_after_a_look_is_read_at_the_next_and_not_for_ever() -> None:

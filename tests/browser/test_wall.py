@@ -148,7 +148,7 @@ def test_a_campaign_of_the_collider_is_drawn_from_its_budget_to_its_peak(
         tile = page.locator("#tiles .tile")
         expect(tile.locator(".tile__picture circle")).to_have_count(6)
         app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "fast"})
-        expect(tile.locator(".tile__picture text")).to_have_text("5.8σ", timeout=60_000)
+        expect(tile.locator(".tile__picture text")).to_have_text("5.2σ", timeout=60_000)
         expect(tile.locator(".tile__bar")).to_be_visible()
         expect(tile.locator(".chance-line")).to_be_hidden()
         assert page.evaluate("window.shiftAtOnce") < 0.02

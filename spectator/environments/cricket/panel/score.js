@@ -45,8 +45,9 @@ export function mountScore(place, { ui: { h, setText, replace, clip, plain } }) 
     const away = side === "home" ? "away" : "home";
     const score = world.score?.[side] ?? {};
     for (const [place, actor] of /** @type {const} */ ([[team, side], [otherTeam, away]])) {
-      setText(place.name, world.teams?.[actor]?.name ?? "");
-      setText(place.captain, clip(plain(world.seats?.[actor]?.label ?? ""), 40));
+      const name = world.teams?.[actor]?.name ?? "";
+      setText(place.name, name);
+      setText(place.captain, name && clip(plain(world.seats?.[actor]?.label ?? ""), 40)); // together, so that nothing moves
     }
     setText(runs, score.runs ?? 0);
     setText(wickets, score.wickets ?? 0);

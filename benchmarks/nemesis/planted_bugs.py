@@ -207,7 +207,20 @@ def _forgotten_digest() -> None:
 
 
 def _repeated_commit() -> None:
-    _put(writer.Writer, "_unrecorded", lambda self, connection, group, heads: group)
+    def repeated(self: Any, connection: Any, group: Any, heads: Any) -> Any:
+        again = []
+        for append in group:
+            head = self._read_head(connection, append.events[0].episode_id)
+            if head.seq >= append.events[0].seq:
+                self._heads.pop(append.events[0].episode_id, None)
+                numbered = enumerate(append.events, head.seq + 1)
+                append = append._replace(
+                    events=[record(replace(one.event, seq=seq)) for seq, one in numbered]
+                )
+            again.append(append)
+        return again
+
+    _put(writer.Writer, "_unrecorded", repeated)
 
 
 def _no_patience() -> None:

@@ -1,4 +1,4 @@
-"""Viewers that reconnect as the page does, to any server, and keep every frame."""
+"""Viewers that leave at random, reconnect as the page does, to any server, and keep every frame."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from benchmarks.nemesis.checker import ShownFrame, ViewerHistory
 LOST_CONNECTION: Final = (OSError, WebSocketException, TimeoutError)
 """Errors that a viewer sees when its server dies."""
 
-SILENT_S: Final = 45.0
-"""Seconds without a frame after which a viewer reconnects."""
+STAY_S: Final = (0.3, 6.0)
+"""Shortest and longest time of a connection; then a viewer leaves, as if its network changed."""
 
 FINAL: Final = frozenset({4001, 4003, 4400, 4500})
 """Close codes after which a page does not reconnect."""
@@ -62,10 +62,9 @@ class NemesisViewer:
             url, compression=None, max_size=None, open_timeout=10, close_timeout=0.2, proxy=None
         ) as socket:
             self._connections += 1
-            while True:
-                async with asyncio.timeout(SILENT_S):
-                    text = str(await socket.recv())
-                self._take(text)
+            async with asyncio.timeout(self._chance.uniform(*STAY_S)):
+                while True:
+                    self._take(str(await socket.recv()))
 
     def _take(self, text: str) -> None:
         frame = json.loads(text)

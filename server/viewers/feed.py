@@ -18,6 +18,7 @@ from spectator.episodes.episode_view import EpisodeView
 from spectator.episodes.reader import ViewReader
 from spectator.episodes.recovery import Recovery
 from spectator.episodes.supervisor import Supervisor
+from spectator.errors import JournalUnavailable
 from spectator.journal.contract import EpisodeSummary
 
 from ..journal import JoinedJournal
@@ -237,8 +238,9 @@ class EpisodeFeed:
             recorded = await self._records.read(
                 episode_id, after_seq=after_seq, limit=min(READ_EVENTS, head - after_seq)
             )
-            if not recorded:
-                return
+            if not recorded:  # the database has lost them; the server that plays records them again
+                lost = f"events {after_seq + 1} to {head} of {episode_id} cannot be read now"
+                raise JournalUnavailable(lost)
             frames = [wire.event_frame(one) for one in recorded]
             mask = self._names.mask
             await self._send([wire.masked(one, mask) for one in frames] if mask.names else frames)
@@ -352,6 +354,8 @@ class WatchableEpisodes:
             seen: What the viewer has seen, possibly at another server.
         """
         await self._left.settled(episode_id)
+        if self._others is not None and seen is not None:  # or another server has taken it over
+            await self._others.caught_up(lambda: self._played.live(episode_id), seen)
         if self._played.live(episode_id) is not None:
             return
         if self._others is None or self._others.live(episode_id) is None:

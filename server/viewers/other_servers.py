@@ -214,10 +214,22 @@ class FollowedEpisodes:
         await view.open()
         if view.epoch == seen.epoch and view.head_seq < seen.seq:
             await self._advance(episode_id, view, seen.seq)
-        until_s = self._clock.monotonic() + LOST_S
-        while self._followed.get(episode_id) is view and view.epoch == seen.epoch:
+
+        def still() -> FollowedView | None:
             view.wanted_s = self._clock.monotonic()
-            if view.ended or view.head_seq >= seen.seq or view.wanted_s >= until_s:
+            return view if self._followed.get(episode_id) is view else None
+
+        await self.caught_up(still, seen)
+
+    async def caught_up(self, live: Callable[[], EpisodeView | None], seen: Position) -> None:
+        """Wait while an episode is behind what a viewer has seen of its epoch, but at most :data:`LOST_S`.
+
+        Args:
+            live: Returns its view; ``None`` once it is not live here.
+        """
+        until_s = self._clock.monotonic() + LOST_S
+        while (view := live()) is not None and view.epoch == seen.epoch and not view.ended:
+            if view.head_seq >= seen.seq or self._clock.monotonic() >= until_s:
                 break
             await self._clock.sleep(INTERVAL_S)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any, ClassVar
 
 import pytest
@@ -182,6 +183,37 @@ def test_a_viewer_that_has_seen_what_the_record_lost_waits_for_another_epoch() -
     seen = [(Position("e1", 29), True), (Position("e1", 29), False), (Position("e0", 29), False)]
     seen += [(Position("e1", 1), False)]
     assert [asyncio.run(come(one, continues=goes_on)) for one, goes_on in seen] == [True, True, False, False]
+
+
+def test_a_viewer_ahead_of_a_former_owner_waits_until_that_lets_the_episode_go() -> None:
+    """Another server took the episode over and showed more of it."""
+
+    async def come(seen: Position, *, leaves: bool) -> bool:
+        record, clock = Record(), ManualClock()
+        record.go_on(30)
+        views = {EPISODE: SimpleNamespace(epoch="e1", head_seq=20, ended=False)}
+        fake: Any = record
+        async with asyncio.TaskGroup() as tasks:
+            followed = FollowedEpisodes(fake, fake, fake, clock, tasks)
+            left: Any = SimpleNamespace(settled=lambda episode_id: asyncio.sleep(0))
+            boards: Any = SimpleNamespace(live=lambda episode_id: None)
+            played: Any = SimpleNamespace(live=views.get)
+            shown = WatchableEpisodes(played, left, fake, boards, followed)
+            waiting = asyncio.create_task(shown.settled(EPISODE, seen))
+            for _ in range(20):
+                await asyncio.sleep(0)
+            waited = not waiting.done()
+            if leaves:
+                views.clear()
+            clock.advance(INTERVAL_S if leaves else LOST_S)
+            await asyncio.wait_for(waiting, 5)
+            assert (followed.live(EPISODE) is not None) is leaves
+            followed.stop()
+        return waited
+
+    cases = [(Position("e1", 21), True), (Position("e1", 21), False), (Position("e1", 20), False)]
+    cases += [(Position("e0", 21), False)]
+    assert [asyncio.run(come(seen, leaves=leaves)) for seen, leaves in cases] == [True, True, False, False]
 
 
 def test_what_is_missing_after_a_look_is_read_at_the_next_and_not_for_ever() -> None:

@@ -322,7 +322,7 @@ def test_names_on_a_narrow_tile_are_whole(quiet_app: Serving, open_page: Opener)
     for name in page.locator(".tile__seats :is(bdi, small)").all():
         assert name.evaluate("(it) => it.parentElement.scrollWidth <= it.parentElement.clientWidth + 1")
         assert name.evaluate("(it) => it.scrollWidth <= it.clientWidth + 1")
-    assert "\N{NO-BREAK SPACE}(" in page.locator(".tile__headline").evaluate("(it) => it.textContent")
+    page.wait_for_function("() => document.querySelector('.tile__headline').textContent.includes('\\u00a0(')")
 
 
 def test_what_happened_stands_on_the_line_of_what_was_told(quiet_app: Serving, open_page: Opener) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
+import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -509,6 +510,22 @@ CREATE TABLE IF NOT EXISTS figures (
 """
 
 
+TRIES: Final = 100
+"""How often a new file's write-ahead log is asked for, 20 ms apart."""
+
+
+def _use_log(connection: sqlite3.Connection) -> None:
+    """Use a write-ahead log; SQLite itself does not wait while another process makes the same file."""
+    for left in reversed(range(TRIES)):
+        try:
+            connection.execute("PRAGMA journal_mode=WAL").close()
+            return
+        except sqlite3.OperationalError:
+            if not left:
+                raise
+            time.sleep(0.02)
+
+
 class FigureStore:
     """Figures by episode; synchronous, and safe to use from several threads and processes.
 
@@ -557,7 +574,7 @@ class FigureStore:
         connection: sqlite3.Connection | None = None
         try:
             connection = sqlite3.connect(self._path, timeout=10.0)
-            connection.execute("PRAGMA journal_mode=WAL").close()
+            _use_log(connection)
             connection.execute("PRAGMA synchronous=NORMAL").close()
             with connection:
                 connection.execute(_SCHEMA)

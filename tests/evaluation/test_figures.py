@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import pytest
@@ -146,6 +148,19 @@ def test_figures_are_kept_replaced_and_dropped(tmp_path: Path) -> None:
     ]
     store.drop(["ep-0", "ep-9"])
     assert [one.episode_id for one in store.load()] == ["ep-1"]
+
+
+def test_several_may_make_the_file_at_once(tmp_path: Path) -> None:
+    """SQLite does not wait for another connection that makes the same file use a log."""
+    with ThreadPoolExecutor(8) as threads:
+        for number in range(40):
+            store, begin = FigureStore(tmp_path / f"{number}.db"), Barrier(8)
+
+            def come(store: FigureStore = store, begin: Barrier = begin) -> int:
+                begin.wait(10)
+                return len(store.load())
+
+            assert [one.result(20) for one in [threads.submit(come) for _ in range(8)]] == [0] * 8
 
 
 def test_a_damaged_file_says_that_it_may_be_deleted(tmp_path: Path) -> None:

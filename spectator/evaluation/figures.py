@@ -5,13 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-import time
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import MappingProxyType
 from typing import Any, Final, Self
 
@@ -510,22 +510,6 @@ CREATE TABLE IF NOT EXISTS figures (
 """
 
 
-TRIES: Final = 100
-"""How often a new file's write-ahead log is asked for, 20 ms apart."""
-
-
-def _use_log(connection: sqlite3.Connection) -> None:
-    """Use a write-ahead log; SQLite itself does not wait while another process makes the same file."""
-    for left in reversed(range(TRIES)):
-        try:
-            connection.execute("PRAGMA journal_mode=WAL").close()
-            return
-        except sqlite3.OperationalError:
-            if not left:
-                raise
-            time.sleep(0.02)
-
-
 class FigureStore:
     """Figures by episode; synchronous, and safe to use from several threads and processes.
 
@@ -573,16 +557,27 @@ class FigureStore:
     def _connected(self) -> Iterator[sqlite3.Connection]:
         connection: sqlite3.Connection | None = None
         try:
+            if not self._path.exists():
+                self._make()
             connection = sqlite3.connect(self._path, timeout=10.0)
-            _use_log(connection)
             connection.execute("PRAGMA synchronous=NORMAL").close()
             with connection:
                 connection.execute(_SCHEMA)
                 yield connection
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             raise JournalError(
                 f"the figures in {self._path} are unusable: {error}; delete the file to create it again"
             ) from error
         finally:
             if connection is not None:
                 connection.close()
+
+    def _make(self) -> None:
+        """Make the file under another name first: SQLite does not wait where two make one use a log."""
+        with TemporaryDirectory(dir=self._path.parent, prefix=f".{self._path.name}-") as folder:
+            made = Path(folder) / self._path.name
+            with closing(sqlite3.connect(made)) as connection:
+                connection.execute("PRAGMA journal_mode=WAL").close()
+                connection.execute(_SCHEMA)
+            with suppress(OSError):  # another process was first, or the file system has no links
+                self._path.hardlink_to(made)

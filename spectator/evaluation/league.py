@@ -54,7 +54,7 @@ class Fixture(NamedTuple):
 
 
 def round_robin(captains: Sequence[str], legs: int) -> list[Fixture]:
-    """Return the fixtures by rounds; nobody plays twice in one, and the legs swap seats.
+    """Return the fixtures by rounds; no captain plays twice in one, and the legs swap seats.
 
     >>> [(one.home, one.away) for one in round_robin(["a", "b", "c"], 1)]
     [('c', 'b'), ('c', 'a'), ('a', 'b')]

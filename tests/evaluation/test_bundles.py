@@ -494,7 +494,7 @@ def zipped(bundle: Path, at: Path, *more: tuple[zipfile.ZipInfo | str, bytes]) -
 
 
 def test_what_is_not_a_bundle_is_explained_in_a_sentence(bundle: Path, tmp_path: Path) -> None:
-    not_a_bundle(tmp_path / "nowhere", "there is no such folder or zip")
+    not_a_bundle(tmp_path / "nowhere", "no folder or zip is at this path")
     (tmp_path / "empty").mkdir()
     not_a_bundle(tmp_path / "empty", "does not contain manifest.json")
     (tmp_path / "text.zip").write_text("no zip")

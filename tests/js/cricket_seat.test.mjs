@@ -45,7 +45,7 @@ test("drafts, worth and the duel in words", () => {
     "A, 3 off 2, faces B, off spin. 31 needed from 12. 1 free change left in this over.");
 });
 
-test("a win is told by its winner alone", () => {
+test("only the winner says that it won", () => {
   const state = { world: { result: "Lakeshire won by 4 runs", teams: { home: { name: "Lakeshire" }, away: { name: "Palmyra" } } }, episode: { seats: { home: { label: "A person" }, away: { label: "Old Pro" } } } };
   assert.equal(winWords(state, ["home"]), "I beat Old Pro by 4 runs");
   assert.equal(winWords(state, ["away"]), "");

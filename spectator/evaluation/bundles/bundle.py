@@ -238,7 +238,7 @@ def _files(path: Path, max_bytes: int) -> Iterator[_Source]:
         with _zip(path, max_bytes) as source:
             yield source
     else:
-        raise BundleError("there is no such folder or zip")
+        raise BundleError("no folder or zip is at this path")
 
 
 def _opened(source: _Source, aside: Path, max_bytes: int) -> OpenedBundle:

@@ -70,7 +70,7 @@ export function callsOf(draft, seen, tools) {
   }
 }
 
-/** A draft with somebody's calls in it. @param {Draft} draft @param {{tool: string, arguments: any}[]} calls @returns {Draft} */
+/** A draft that begins with given calls. @param {Draft} draft @param {{tool: string, arguments: any}[]} calls @returns {Draft} */
 export function withCalls(draft, calls) {
   const found = { ...draft };
   for (const { tool, arguments: given = {} } of calls) {

@@ -127,7 +127,7 @@ function draw() {
   const over = timeline.headState.episode?.status === "ended" && player.atEdge;
   if (over) showEnding(state);
   views.atEnd(over);
-  feed.update(seq, view, over ? ending.element : null);
+  if (!over || !ending.awaited) feed.update(seq, view, over ? ending.element : null);
   decisions.update(seq, view.names);
   notice.update(state);
   if (timeline.headSeq) panel.update(state, jumped ? null : timeline.eventAt(seq));

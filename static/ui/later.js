@@ -103,14 +103,17 @@ export function operatorWhenUsed(opener, root, episodeId) {
 export function endingWhenOver(come, ...page) {
   /** @type {ReturnType<typeof import("./ending.js").mountEnding> | null} */ let ending = null;
   let fetching = false;
+  let failed = false;
   return {
     get element() { return ending?.element ?? null; },
+    /** Whether the lines below it must wait, so that it pushes nothing away. */
+    get awaited() { return fetching && !ending && !failed; },
     /** @param {any} state at the end */
     update(state) {
       if (ending) return ending.update(state);
       if (fetching) return;
       fetching = true;
-      void (async () => { ending = (await import("./ending.js")).mountEnding(...page); })().then(come, () => { fetching = false; });
+      void (async () => { ending = (await import("./ending.js")).mountEnding(...page); })().then(come, () => { fetching = false; failed = true; setTimeout(come, AGAIN_MS); });
     },
   };
 }

@@ -61,7 +61,7 @@ def begin_recorder(folder: Path, about: Mapping[str, Any]) -> tuple[subprocess.P
     program = _PROGRAM.format(path=sys.path, arguments=arguments)
     try:
         recorder = subprocess.Popen(
-            [sys.executable, "-P", "-c", program],
+            [sys.executable, "-c", program],
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         assert recorder.stdout is not None

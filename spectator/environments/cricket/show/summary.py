@@ -169,6 +169,18 @@ def sides(world: Mapping[str, Any]) -> Sequence[str]:
     return [str(world["teams"][side]["name"]) for side in ("home", "away")] if "teams" in world else []
 
 
+def moment_name(event: Event, world: Mapping[str, Any]) -> str:
+    """Return what a ball is called if it was a wicket or a boundary; else empty.
+
+    Args:
+        world: The world's part of the viewers' state after the ball.
+    """
+    if event.type != "cricket.ball_bowled":
+        return ""
+    hat_trick = "hat-trick" in world.get("ledger", {}).get("facts", {})
+    return "HAT-TRICK" if hat_trick else {"six": "SIX", "four": "FOUR"}.get(event.data["kind"], "")
+
+
 def chances(world: Mapping[str, Any]) -> list[float]:
     """Return the home side's forecast chances, oldest first, then the result.
 

@@ -281,7 +281,7 @@ def moment_pages(templates: Templates) -> APIRouter:
             card=f"{home}/card/{name}.png",
             oembed=f"{home}/oembed?{urlencode({'url': address})}",
             captains=[
-                (one.name, "you" if one.source == "human" else clean_text(mask(one.label), 60))
+                (one.name, "You" if one.source == "human" else clean_text(mask(one.label), 60))
                 for one in captains
             ],
             cannot=mask(cannot),

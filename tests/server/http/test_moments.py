@@ -171,7 +171,7 @@ def test_one_click_forks_at_the_moment_for_the_side_that_lost(
 ) -> None:
     """A visitor decides the ball again, with the seat's key in the address."""
     page = show(cricket, ended, out["seq"])
-    assert re.search(r'<option value="human">you</option>', page.text)
+    assert re.search(r'<option value="human">You</option>', page.text)
     started = cricket.client.post(
         f"/moment/{ended}/{out['seq']}", data={"captain": "human"}, headers={"Origin": cricket.base_url}
     )

@@ -1,8 +1,8 @@
 // @ts-check
 // Downloads a clip of the viewer's moment, drawn by the server.
 
-import { confirmIn } from "./confirm.js";
-import { byId, h } from "./dom.js";
+import { toast } from "./confirm.js";
+import { h } from "./dom.js";
 
 /** How long the browser may take to begin its download, in milliseconds. */
 const KEPT_MS = 4_000;
@@ -11,7 +11,7 @@ const KEPT_MS = 4_000;
  * @param {HTMLButtonElement} button @param {string} root @param {string} episodeId @param {() => number} seq the viewer's place
  */
 export function mountClip(button, root, episodeId, seq) {
-  const say = confirmIn(byId("done"));
+  const say = toast();
   button.addEventListener("click", async () => {
     const place = Math.max(1, seq());
     button.disabled = true;

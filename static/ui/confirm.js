@@ -1,7 +1,7 @@
 // @ts-check
 // A sentence on what was just done, seen and read aloud.
 
-import { setText } from "./dom.js";
+import { h, setText } from "./dom.js";
 
 const SAID_MS = 4_000;
 
@@ -16,6 +16,12 @@ export function confirmIn(place) {
     setText(place, words);
     if (!stays) clearing = setTimeout(() => setText(place, ""), SAID_MS);
   };
+}
+
+/** The same above the foot of the page, in one place for all that say something there. */
+export function toast() {
+  const place = document.querySelector(".toast") ?? document.body.appendChild(h("p", { class: "toast", role: "status" }));
+  return confirmIn(/** @type {HTMLElement} */ (place));
 }
 
 /** Copy an address, and say whether that worked. @param {string} address @param {(words: string) => void} say @param {string} otherwise what to do if it did not */

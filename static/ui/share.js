@@ -1,8 +1,7 @@
 // @ts-check
 // The link to a moment.
 
-import { confirmIn, copyLink } from "./confirm.js";
-import { byId } from "./dom.js";
+import { copyLink, toast } from "./confirm.js";
 
 const HUB = "https://huggingface.co";
 
@@ -20,7 +19,7 @@ export function tellFrame(episodeId, seq) {
  * @param {(seq: number) => string} [pageOf] the page of a moment, where it has one
  */
 export function mountShare(button, episodeId, seq, pageOf) {
-  const say = confirmIn(byId("done"));
+  const say = toast();
   button.addEventListener("click", async () => {
     const address = new URL(location.href);
     const place = seq();

@@ -113,7 +113,7 @@ def test_commentary_and_report_lead_to_the_pages_of_moments(
     line.click()
     expect(page.locator("#state")).to_have_text("Replay")
     page.get_by_role("button", name="Copy a link to this moment").click()
-    expect(page.locator("#done")).to_have_text("Link copied")
+    expect(page.locator(".toast")).to_have_text("Link copied")
     copied = page.evaluate("navigator.clipboard.readText()")
     assert re.fullmatch(rf"{app.base_url}/moment/{match}/\d+", copied)
     assert app.client.get(copied).text.count(f'content="{app.base_url}/moment/{match}/{wicket}"') == 1

@@ -96,9 +96,10 @@ class Moment:
     has_clip: bool
 
     @property
-    def who(self) -> str:
-        """Who plays against whom."""
-        return " against ".join(", ".join(filter(None, (one.team, one.label))) for one in self.sides)
+    def description(self) -> str:
+        """What was said about it, and who plays against whom."""
+        who = " against ".join(", ".join(filter(None, (one.team, one.label))) for one in self.sides)
+        return f"{self.words} {who}, {self.match}.".strip()
 
 
 async def moment_of(services: Services, episode_id: str, seq: int) -> Moment:
@@ -150,7 +151,7 @@ class _Turn:
         call = min(lines, key=lambda one: (one.data.get("priority", 3), one.seq), default=self.events[0])
         said = call.data if lines else {}
         words = clean_text(mask.text(str(said.get("text") or "")), LONGEST)
-        title = mask.text(self._name(call) if lines else str(own.get("headline", "")))
+        title = mask.text((self._name(call) if lines else "") or str(own.get("headline", "")))
         actors = list(episode["seats"])
         sides = self._sides(mask, episode["seats"])
         deciding = self._deciding(actors)
@@ -184,7 +185,8 @@ class _Turn:
         name = (
             "" if self.world is None or self.world.moment_name is None else self.world.moment_name(about, own)
         )
-        return clean_text(name or str(call.data.get("label") or ""), 24).upper()
+        name = clean_text(name or str(call.data.get("label") or ""), 24).upper()
+        return name if any(letter.isalpha() for letter in name) else ""
 
     def _sides(self, mask: NameMask, seats: Mapping[str, Mapping[str, Any]]) -> tuple[Side, ...]:
         own = self.after.get("world", {})

@@ -120,13 +120,21 @@ def test_every_event_of_a_turn_is_the_same_moment(
 
 
 @pytest.mark.parametrize(
-    ("kind", "facts", "name"),
-    [("wicket", {"hat-trick": 3}, "HAT-TRICK"), ("wicket", {}, ""), ("six", {}, "SIX"), ("dot", {}, "")],
+    ("ball", "facts", "name"),
+    [
+        ({"kind": "wicket"}, {"hat-trick": 3}, "HAT-TRICK"),
+        ({"kind": "wicket"}, {}, ""),
+        ({"kind": "six"}, {}, "SIX"),
+        ({"kind": "dot"}, {}, "DOT BALL"),
+        ({"kind": "run", "bat": 2}, {}, "2 RUNS"),
+        ({"kind": "extra", "extra_kind": "noball"}, {}, "NO-BALL"),
+    ],
 )
-def test_a_ball_is_called_what_people_call_it(kind: str, facts: dict[str, int], name: str) -> None:
+def test_a_ball_is_called_what_people_call_it(ball: dict[str, Any], facts: dict[str, int], name: str) -> None:
     assert CRICKET.moment_name is not None
-    ball = Event("ep-1", "e", 3, "", 2, "cricket.ball_bowled", {"kind": kind})
-    assert CRICKET.moment_name(ball, {"ledger": {"facts": facts}}) == name
+    data = {"bat": 0, "extra_kind": None, **ball}
+    happened = Event("ep-1", "e", 3, "", 2, "cricket.ball_bowled", data)
+    assert CRICKET.moment_name(happened, {"ledger": {"facts": facts}}) == name
 
 
 def test_oembed_of_a_moment_is_its_clip(cricket: Serving, ended: str, out: dict[str, Any]) -> None:

@@ -7,7 +7,7 @@ import { readRecord } from "./live/record.js";
 import { byId, h, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
 import { mountFind } from "./ui/find.js";
 import { makeDrawer } from "./ui/message.js";
-import { mountShare } from "./ui/share.js";
+import { mountShare, tellFrame } from "./ui/share.js";
 import { plural } from "./ui/text.js";
 import { typed } from "./ui/typed.js";
 import { drawRun, drawSiblings, drawVerdict } from "./ui/verdict.js";
@@ -26,6 +26,7 @@ const drawer = makeDrawer(root, episodeId);
 /** @type {HTMLElement | null} */ let current = null;
 
 const find = mountFind(byId("find"), () => conversation.messages.flatMap(drawer.blocksOf));
+tellFrame(episodeId, Number(new URLSearchParams(location.search).get("seq")) || null);
 mountShare(byId("share"), episodeId, () => (current === null ? null : Number(current.dataset.seq)));
 
 /** @param {Message} message */

@@ -13,12 +13,11 @@ import { mountFeed } from "./ui/feed.js";
 import { mountGoTo, placeNamed, seqOf } from "./ui/go_to.js";
 import { mountHeader } from "./ui/header.js";
 import { mountKeys } from "./ui/keys.js";
-import { aboutWhenAsked, clipWhenAsked, endingWhenOver, forkWhenAsked, operatorWhenUsed, plainWhenAsked, readingWhenSlow, seatWhenPlayed, soundWhenUsed } from "./ui/later.js";
+import { aboutWhenAsked, clipWhenAsked, endingWhenOver, forkWhenAsked, operatorWhenUsed, plainWhenAsked, readingWhenSlow, seatWhenPlayed, shareWhenUsed, soundWhenUsed } from "./ui/later.js";
 import { mountMind } from "./ui/mind.js";
 import { mountNotice } from "./ui/notice.js";
 import { hostPanel } from "./ui/panel_host.js";
 import { mountPlayerBar } from "./ui/player_bar.js";
-import { mountShare } from "./ui/share.js";
 import { mountViews } from "./ui/views.js";
 
 const FAR_BEHIND = 30;
@@ -49,6 +48,7 @@ let [touched, holding, readForEnding] = [false, false, false];
 let drawnSeq = -1;
 let behindInBatch = 0;
 
+const momentPage = (/** @type {number} */ seq) => new URL(`moment/${episodeId}/${seq}`, root).href;
 const isLive = () => running === "true" && !source.over && timeline.headSeq > 0;
 const wholeRecord = () => source.whole();
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -57,7 +57,7 @@ let isStill = true;
 const header = mountHeader({ state: byId("state"), viewers: byId("viewers"), lag: byId("lag"), retry: byId("retry") }, () => source.wake());
 const work = watchWork({ timeline, player, isLive, schedule });
 const mind = mountMind(byId("mind"));
-const feed = mountFeed(byId("feed"), { timeline, wholeRecord, schedule: () => { drawnSeq = -1; schedule(); } });
+const feed = mountFeed(byId("feed"), { timeline, wholeRecord, momentPage, schedule: () => { drawnSeq = -1; schedule(); } });
 const decisions = decisionsWhenAsked(byId("feed"), root, episodeId, { timeline, seq: () => player.seq, names: () => panel.names(timeline.headState), wholeRecord, schedule, act, weighs: stage.dataset.analyst === "true" });
 const notice = mountNotice(byId("notice"));
 const announcer = mountAnnouncer(byId("announce"));
@@ -69,13 +69,13 @@ const bar = mountPlayerBar(byId("player"), { banner: byId("banner"), player, tim
 mountKeys({ act, back: bar.back, isLive, help: byId("help"), chapter: timeline.chapterName, inspect: decisions.inspect, log: decisions.toggle, weigh: decisions.weigh, costly: decisions.costly });
 const about = aboutWhenAsked(byId("about"), root, episodeId);
 clipWhenAsked(document.getElementById("clip"), root, episodeId, () => player.seq);
-mountShare(byId("share"), episodeId, () => (player.following ? null : player.seq));
+shareWhenUsed(byId("share"), episodeId, () => (player.following ? null : player.seq), momentPage);
 const sound = soundWhenUsed(byId("sound"), byId("caption"), { root, episodeId, timeline, player, isLive, onChange: announcer.beQuiet });
 const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, () => isStill, () => get(root, `api/episodes/${episodeId}/truth`).then((answer) => (answer.ok ? answer.body.truth : null)), () => timeline.notes, wholeRecord);
 const plainText = plainWhenAsked({ button: byId("text"), place: byId("plain"), stage, sections: (state) => panel.sections(state), onToggle: () => { drawnSeq = -1; schedule(); } });
 timeline.reading = panel.reading;
 const ending = endingWhenOver(() => { drawnSeq = -1; schedule(); }, root, {
-  timeline, fork: byId("fork"), names: () => panel.names(timeline.headState), turns: () => panel.turns(timeline.headState, (moment) => { const seq = seqOf(timeline, moment); return seq === null ? null : timeline.stateAt(timeline.turnEnd(seq)); }),
+  timeline, momentPage, fork: byId("fork"), names: () => panel.names(timeline.headState), turns: () => panel.turns(timeline.headState, (moment) => { const seq = seqOf(timeline, moment); return seq === null ? null : timeline.stateAt(timeline.turnEnd(seq)); }),
   restart: async () => { await source.reach(1); act((it) => { it.seek(0); it.play(false); }); },
 });
 mountGoTo({ timeline, act, wholeRecord });
@@ -126,7 +126,8 @@ function draw() {
   mind.update(state, view);
   const over = timeline.headState.episode?.status === "ended" && player.atEdge;
   if (over) showEnding(state);
-  views.atEnd(over);
+  stage.classList.toggle("stage--over", over);
+  views.atEnd(over, forward ? "played" : player.following ? "opened" : "", view.animate);
   if (!over || !ending.awaited) feed.update(seq, view, over ? ending.element : null);
   decisions.update(seq, view.names);
   notice.update(state);

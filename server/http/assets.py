@@ -229,7 +229,7 @@ SUFFIXES: Final = frozenset(MEDIA_TYPES)
 
 ENTRIES: Final = (
     "lobby.js", "watch.js", "wall.js", "compare.js", "operator.js", "embed.js", "rollouts.js", "run.js",
-    "group.js", "reader.js",
+    "group.js", "reader.js", "moment.js",
 )  # fmt: skip
 """Entry scripts of the pages."""
 

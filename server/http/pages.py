@@ -207,10 +207,15 @@ class ReaderPage(ScriptPage):
 
 @dataclass(frozen=True, slots=True)
 class ErrorPage(Page):
-    """Context of ``error.html``."""
+    """Context of ``error.html``.
+
+    Args:
+        instead: Path, from the lobby, of the episode that the page belongs to; empty for none.
+    """
 
     status: int
     message: str
+    instead: str
 
 
 def pages_router(templates: Templates) -> APIRouter:
@@ -275,13 +280,13 @@ def install_error_pages(app: FastAPI, templates: Templates) -> None:
     app.add_exception_handler(HTTPStatus.NOT_FOUND, not_found)  # type: ignore[arg-type]
 
 
-def error_page(request: Request, templates: Templates, title: str, message: str, status: int) -> Response:
+def error_page(
+    request: Request, templates: Templates, title: str, message: str, status: int, instead: str = ""
+) -> Response:
     """Return a page that says what went wrong, and what to do now."""
     path = request.url.path.removeprefix(request.scope.get("root_path", ""))
     root = "../" * (path.count("/") - 1) or "./"
-    page = ErrorPage(
-        root=root, static=f"{root}{static_path(request)}", title=title, status=status, message=message
-    )
+    page = ErrorPage(root, f"{root}{static_path(request)}", title, status, message, instead)
     return templates.render("error.html", page, status=status)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
+from html import escape
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import quote, unquote, urlsplit
 
@@ -24,6 +25,7 @@ from ..security.middleware import content_security_policy
 from ..services import Services, ServicesDep
 from ..viewers.wall import tile_of
 from ..viewers.wire import EPISODE_ID, MAX_SEQ
+from .moments import Moment, NoMoment, moment_of
 from .previews import (
     DEFAULT_CLIP_S,
     HEIGHT,
@@ -47,11 +49,14 @@ from .templates import Page, Templates, static_path
 STRIP: Final = (560, 132)
 """Default width and height of the strip in pixels."""
 
+CLIP: Final = (640, 360)
+"""Width and height of a clip in pixels."""
+
 SMALLEST: Final = (200, 96)
 """Smallest legible size of the strip."""
 
-SHOWN: Final = re.compile(r"/(?:watch|replay|embed)/([^/]+)/?")
-"""Paths of pages that show one episode."""
+SHOWN: Final = re.compile(r"/(?:(?:watch|replay|embed)/([^/]+)|moment/([^/]+)/(\d{1,16}))/?")
+"""Paths of pages that show one episode, or a moment of it."""
 
 router = APIRouter(tags=["sharing"])
 
@@ -73,14 +78,14 @@ class PreviewAnswer(BaseModel):
 
 
 class EmbedAnswer(BaseModel):
-    """The oEmbed 1.0 answer for an episode's page."""
+    """The oEmbed 1.0 answer for the page of an episode or a moment."""
 
     version: Literal["1.0"] = "1.0"
     type: Literal["rich"] = "rich"
     title: str
     provider_name: Literal["Spectator"] = "Spectator"
     provider_url: str
-    html: str = Field(description="An iframe with the strip")
+    html: str = Field(description="An iframe with the strip; of a moment its clip, as a link")
     width: int
     height: int
     cache_age: int = Field(description="Seconds for which this may be cached")
@@ -139,18 +144,28 @@ async def oembed(
     request: Request,
     response: Response,
     services: ServicesDep,
-    url: Annotated[str, Query(max_length=2000, description="Address of an episode's page on this server")],
-    maxwidth: Annotated[int, Query(ge=1, le=10_000, description="Largest width in pixels")] = STRIP[0],
-    maxheight: Annotated[int, Query(ge=1, le=10_000, description="Largest height in pixels")] = STRIP[1],
+    url: Annotated[
+        str, Query(max_length=2000, description="Address of an episode's or a moment's page on this server")
+    ],
+    maxwidth: Annotated[int, Query(ge=1, le=10_000, description="Largest width in pixels")] = 10_000,
+    maxheight: Annotated[int, Query(ge=1, le=10_000, description="Largest height in pixels")] = 10_000,
     format: Annotated[Literal["json"], Query(description="Only JSON is supported")] = "json",
 ) -> EmbedAnswer:
-    """Describe how to embed an episode, by the oEmbed 1.0 specification."""
+    """Describe how to embed an episode or a moment, by the oEmbed 1.0 specification."""
     home = public_root(request)
-    episode_id = _episode_at(url, home, request.url.netloc)
+    episode_id, seq = _place_at(url, home, request.url.netloc)
+    response.headers["Access-Control-Allow-Origin"] = "*"
+    if seq is not None:
+        try:
+            async with _reading(services, request, episode_id):
+                moment = await moment_of(services, episode_id, seq)
+        except NoMoment as error:
+            raise HTTPException(404, str(error)) from error
+        if moment.has_clip:
+            return _clip_answer(moment, home, min(1.0, maxwidth / CLIP[0], maxheight / CLIP[1]))
     seen = await _seen(services, request, episode_id)
     width, height = max(SMALLEST[0], min(STRIP[0], maxwidth)), max(SMALLEST[1], min(STRIP[1], maxheight))
     place = f"{home}/embed/{quote(episode_id)}"
-    response.headers["Access-Control-Allow-Origin"] = "*"
     return EmbedAnswer(
         title=f"{seen.headline} · {seen.title}",
         provider_url=f"{home}/",
@@ -162,6 +177,25 @@ async def oembed(
         thumbnail_url=f"{home}/card/{quote(episode_id)}.png",
         thumbnail_width=WIDTH,
         thumbnail_height=HEIGHT,
+    )
+
+
+def _clip_answer(moment: Moment, home: str, scale: float) -> EmbedAnswer:
+    """Return how a moment is embedded: its clip, which plays by itself and links to its page."""
+    width, height = max(1, int(scale * CLIP[0])), max(1, int(scale * CLIP[1]))
+    name = quote(moment.episode_id)
+    clip = f"{home}/clip/{name}"
+    return EmbedAnswer(
+        title=f"{moment.title} · {moment.match}",
+        provider_url=f"{home}/",
+        html=f'<a href="{home}/moment/{name}/{moment.seq}"><img src="{clip}.webp?from={moment.seq}" '
+        f'width="{width}" height="{height}" alt="{escape(moment.words or moment.title)}"></a>',
+        width=width,
+        height=height,
+        cache_age=86_400 if moment.ended else 60,
+        thumbnail_url=f"{clip}.png?from={moment.seq}",
+        thumbnail_width=CLIP[0],
+        thumbnail_height=CLIP[1],
     )
 
 
@@ -225,18 +259,21 @@ def sharing_pages(templates: Templates) -> APIRouter:
     return pages
 
 
-def _episode_at(url: str, home: str, host: str) -> str:
-    """Return the id of the episode whose page is at ``url``, of this server by its own name or ``host``."""
+def _place_at(url: str, home: str, host: str) -> tuple[str, int | None]:
+    """Return the episode whose page is at ``url``, of this server by its own name or ``host``.
+
+    With it comes the moment if the page shows one.
+    """
     try:
         asked, own = urlsplit(url), urlsplit(home)
     except ValueError:
         raise EpisodeNotFound(url[:64]) from None
     found = SHOWN.fullmatch(asked.path.removeprefix(own.path))
-    episode_id = unquote(found[1]) if found else ""
+    episode_id = unquote(found[1] or found[2]) if found else ""
     is_ours = asked.scheme in ("http", "https") and asked.netloc in (own.netloc, host)
     if not is_ours or not asked.path.startswith(own.path) or not EPISODE_ID.fullmatch(episode_id):
         raise EpisodeNotFound(url[:64])
-    return episode_id
+    return episode_id, int(found[3]) if found and found[3] else None
 
 
 async def _seen(services: Services, request: Request, episode_id: str) -> EpisodePreview:

@@ -195,14 +195,27 @@ async def fork_episode(request: Request, response: Response, services: ServicesD
     services.readiness.need()
     with services.budget.spend(Costly.STARTS, request):
         wanted, wait = wanted_fork(await read_object(request))
-        last = await services.public_views.last_seen(wanted.episode_id)
-        if last is not None and wanted.seq > last:  # later decisions are still withheld from viewers
-            rule = f"must be from 1 to {last}, the last event that is shown so far"
-            raise InvalidRequest([FieldError("seq", rule)])
-        plan = await plan_fork(services.journal, wanted, await _load_for_fork(wanted, request, services))
-        await Rights.of(request, services).need(plan, services)
-        fork = services.supervisor.fork
-        return await _started(plan, lambda: fork(wanted, plan), wait, request, response, services)
+        return await _forked(wanted, wait, request, response, services)
+
+
+async def start_fork(wanted: ForkRequest, request: Request, services: Services) -> StartedEpisode:
+    """Start a fork that no JSON body describes; it counts as a start and needs the same rights."""
+    services.readiness.need()
+    with services.budget.spend(Costly.STARTS, request):
+        return await _forked(wanted, ForkEpisode(), request, Response(), services)
+
+
+async def _forked(
+    wanted: ForkRequest, wait: ForkEpisode, request: Request, response: Response, services: Services
+) -> StartedEpisode:
+    last = await services.public_views.last_seen(wanted.episode_id)
+    if last is not None and wanted.seq > last:  # later decisions are still withheld from viewers
+        rule = f"must be from 1 to {last}, the last event that is shown so far"
+        raise InvalidRequest([FieldError("seq", rule)])
+    plan = await plan_fork(services.journal, wanted, await _load_for_fork(wanted, request, services))
+    await Rights.of(request, services).need(plan, services)
+    fork = services.supervisor.fork
+    return await _started(plan, lambda: fork(wanted, plan), wait, request, response, services)
 
 
 async def _load_for_fork(wanted: ForkRequest, request: Request, services: Services) -> LoadWorld:

@@ -162,6 +162,8 @@ class World:
             not support them.
         sides: Returns the names of the actors' sides, such as teams, in the order of the actors, from the
             world's part of the viewers' state; empty while they are unknown, ``None`` in worlds without them.
+        moment_name: Names what happened at an event in a word or two, from the world's part of the viewers'
+            state after its turn, such as ``SIX``; empty for the label of its commentary.
         team_names: Values of the options ``ACTOR_team``, by which a league gives each captain a team of its
             own; empty in worlds without such options.
         weigh_draft: Prices the calls that a person drafts, from the seat's observation and those calls, as
@@ -222,6 +224,7 @@ class World:
     weigh_draft: Callable[[Observation, Sequence[Any]], Mapping[str, Any]] | None = None
     rival_reward: RivalReward | None = None
     sides: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
+    moment_name: Callable[[Event, Mapping[str, Any]], str] | None = None
     team_names: Sequence[str] = ()
     prepare: Callable[[], None] = _nothing
 
@@ -231,8 +234,8 @@ class World:
         The world's own model, if any, takes the agent's seat in every pair. The opponent is ``None`` in
         worlds without opponents.
         """
-        captains = [name for name, preset in self.captains.items() if _plays_free(preset)]
-        others = [name for name, preset in self.opponents.items() if _plays_free(preset)]
+        captains = [name for name, preset in self.captains.items() if plays_free(preset)]
+        others = [name for name, preset in self.opponents.items() if plays_free(preset)]
         model = next((name for name in captains if self.captains[name].source == "model"), None)
         if not others:
             return [(model or self.default_captain, None)]
@@ -276,7 +279,8 @@ class World:
         return () if self.profile.actions == "tools" else _standing(self.action_type, self.profile.actions)
 
 
-def _plays_free(preset: Preset) -> bool:
+def plays_free(preset: Preset) -> bool:
+    """Whether a captain can play here now and costs nothing."""
     return preset.missing is None and not (
         preset.costs_money or preset.mirrors or preset.source in ("human", "oracle")
     )

@@ -5,7 +5,7 @@ import { playedElsewhere } from "../live/decisions.js";
 import { momentsOf } from "../live/moments.js";
 import { h, replace, setText } from "./dom.js";
 import { emblem } from "./emblem.js";
-import { momentLink } from "./go_to.js";
+import { momentLink, seqOf } from "./go_to.js";
 import { startRematch } from "./rematch.js";
 import { clip, plain, words } from "./text.js";
 
@@ -28,17 +28,24 @@ export function rewardParts(timeline) {
   return [];
 }
 
-/** The last great moments, for worlds that do not say what turned them. @param {Timeline} timeline @returns {Turn[]} */
-export function lastGreatMoments(timeline) {
-  return timeline.lines.flatMap((line) => momentsOf(line.seq, line)).filter((moment) => moment.kind === "turning" && moment.label !== "result").slice(-TURNS)
+/**
+ * The last great moments, where fewer than that turned the play by its world's account: those that turned it, then big ones.
+ * @param {Timeline} timeline @param {Turn[]} [known] those of its world @returns {Turn[]} at most as many as are missing
+ */
+export function lastGreatMoments(timeline, known = []) {
+  const stops = new Set(known.map((one) => timeline.stopAt(seqOf(timeline, String(one.moment)) ?? 0)));
+  const all = timeline.lines.flatMap((line) => momentsOf(line.seq, line)).filter((moment) => moment.label !== "result" && !stops.has(timeline.stopAt(moment.seq)));
+  const great = all.filter((moment) => moment.kind === "turning");
+  const big = all.filter((moment) => moment.kind === "big" && moment.at);
+  return [...big, ...great].slice(Math.min(0, known.length - TURNS) || Infinity).sort((a, b) => a.seq - b.seq)
     .map((moment) => ({ moment: moment.seq, title: [moment.at, moment.label].filter(Boolean).join(" "), lines: [moment.text] }));
 }
 
 /**
- * @param {string} root @param {{timeline: Timeline, restart: () => void, turns: () => Turn[], names: () => Record<string, string>, fork: HTMLElement}} wiring
+ * @param {string} root @param {{timeline: Timeline, restart: () => void, turns: () => Turn[], names: () => Record<string, string>, fork: HTMLElement, momentPage: (seq: number) => string}} wiring
  * @returns {{element: HTMLElement, update(state: any): void}} its element is hidden until the end
  */
-export function mountEnding(root, { timeline, restart, turns, names, fork }) {
+export function mountEnding(root, { timeline, restart, turns, names, fork, momentPage }) {
   const result = h("h3", { class: "ending__result" });
   const who = h("p", { class: "ending__who" });
   const score = h("p", { class: "ending__score quiet" });
@@ -48,7 +55,8 @@ export function mountEnding(root, { timeline, restart, turns, names, fork }) {
   const again = h("button", { class: "button", type: "button", on: { click: restart } }, "Watch from the start");
   const branch = h("button", { class: "button", type: "button", on: { click: () => fork.click() } }, "Play on from before the end");
   const next = h("a", { class: "button", href: root }, "Live episodes");
-  const element = h("li", { class: "ending", data: { key: "ending" } }, result, score, h("div", { class: "ending__next" }, rematch, again, branch, next), wrong, who, turned);
+  const why = h("button", { class: "chip ending__why", type: "button", "aria-pressed": "false", on: { click: () => why.setAttribute("aria-pressed", String(element.classList.toggle("ending--why"))) } }, "Why they turned it");
+  const element = h("li", { class: "ending", data: { key: "ending" } }, result, h("div", { class: "ending__next" }, rematch, again, branch, next), wrong, turned, why, who, score);
   /** @type {any} */ let episode = {};
   let drawn = "";
 
@@ -59,6 +67,16 @@ export function mountEnding(root, { timeline, restart, turns, names, fork }) {
     rematch.disabled = false;
   };
   rematch.addEventListener("click", start);
+
+  /** @param {Turn} one */
+  const turnElement = (one) => {
+    const title = clip(plain(one.title), 60);
+    const seq = seqOf(timeline, String(one.moment));
+    const page = seq === null ? null : momentPage(seq);
+    return h("li", {}, h("div", { class: "ending__line" }, momentLink(one.moment, { class: "ending__turn", ...(page && { href: page }) }, h("b", {}, h("bdi", {}, title))),
+      page && h("a", { class: "more ending__page", href: page, "aria-label": `Share or change it: ${title}` }, "Share or change it")),
+    ...one.lines.filter(Boolean).map((line) => h("p", {}, h("bdi", {}, clip(plain(line), 160)))));
+  };
 
   return {
     element,
@@ -77,9 +95,8 @@ export function mountEnding(root, { timeline, restart, turns, names, fork }) {
       setText(score, parts.length ? `${total} (${parts.join(", ")})` : total);
       score.hidden = total === "";
       const found = turns();
-      replace(turned, ...(found.length ? found : lastGreatMoments(timeline)).map((one) => h("li", {},
-        momentLink(one.moment, { class: "ending__turn" }, h("b", {}, h("bdi", {}, clip(plain(one.title), 60)))),
-        ...one.lines.filter(Boolean).map((line) => h("p", {}, h("bdi", {}, clip(plain(line), 160)))))));
+      replace(turned, ...[...found, ...lastGreatMoments(timeline, found)].map(turnElement));
+      why.hidden = !turned.querySelector("p + p");
       turned.hidden = turned.childElementCount === 0;
     },
   };

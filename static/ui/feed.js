@@ -15,11 +15,11 @@ const PAGE = 60;
 
 /**
  * @param {HTMLElement} card
- * @param {{timeline: import("../live/timeline.js").Timeline, wholeRecord: () => Promise<void>, schedule: () => void}} wiring
+ * @param {{timeline: import("../live/timeline.js").Timeline, wholeRecord: () => Promise<void>, momentPage: (seq: number) => string, schedule: () => void}} wiring
  */
-export function mountFeed(card, { timeline, wholeRecord, schedule }) {
+export function mountFeed(card, { timeline, wholeRecord, momentPage, schedule }) {
   const list = h("ol", { class: "feed__list", tabindex: "0", "aria-label": "Commentary, newest first" });
-  const empty = h("p", { class: "feed__empty" }, "The commentary begins with the first event worth a line.");
+  const empty = h("p", { class: "feed__empty", hidden: true }, "The commentary begins with the first event worth a line.");
   const earlier = h("button", { class: "feed__earlier", type: "button", hidden: true }, "Earlier commentary");
   const last = h("li", { class: "feed__more", data: { key: "more" } }, earlier);
   card.append(h("header", { class: "card__head" }, h("h2", {}, "Commentary")), empty, list);
@@ -49,7 +49,7 @@ export function mountFeed(card, { timeline, wholeRecord, schedule }) {
       complete = timeline.complete;
       const first = list.childElementCount === 0;
       for (const apart of [last, ending]) apart?.remove();
-      keyed(list, lines, (line) => String(line.seq), (line) => lineElement(line, view.animate && !first, foreignOf(timeline, line)));
+      keyed(list, lines, (line) => String(line.seq), (line) => lineElement(line, view.animate && !first, foreignOf(timeline, line), momentPage));
       if (ending) list.prepend(ending);
       if (!earlier.hidden) list.append(last);
     },
@@ -68,8 +68,8 @@ function foreignOf(timeline, line) {
   return [...new Set(behind.filter(Boolean))].join("; ");
 }
 
-/** @param {Line} line @param {boolean} isNew @param {string} foreign */
-function lineElement(line, isNew, foreign) {
+/** @param {Line} line @param {boolean} isNew @param {string} foreign @param {(seq: number) => string} momentPage */
+function lineElement(line, isNew, foreign, momentPage) {
   const text = said("p", "feed__text", LONGEST);
   text.show(line.text);
   if (foreign) text.element.append(" ", h("span", { class: "badge badge--foreign" }, foreign));
@@ -78,7 +78,7 @@ function lineElement(line, isNew, foreign) {
   const mark = clip(plain(line.label), 12);
   const nameless = !mark && !plain(line.at);
   return h("li", { class: isNew ? "feed__line feed__line--new" : "feed__line", data: { priority: line.priority ?? 3, moment: line.seq } },
-    momentLink(line.seq, { class: "feed__go", "aria-label": nameless ? "This moment" : null },
+    momentLink(line.seq, { class: "feed__go", href: momentPage(line.seq), "aria-label": nameless ? "This moment" : null },
       h("span", { class: "feed__at" }, h("bdi", {}, clip(plain(line.at), 8))),
       h("span", { class: "feed__label" }, h("bdi", {}, mark))), h("div", {}, text.element, line.reply ? reply.element : null));
 }

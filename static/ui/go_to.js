@@ -11,7 +11,7 @@ import { h } from "./dom.js";
  * @param {string | number} moment @param {import("./dom.js").Props} props @param {...any} children
  */
 export function momentLink(moment, props, ...children) {
-  return h("a", { ...props, href: `?${typeof moment === "number" ? "seq" : "at"}=${encodeURIComponent(moment)}`, data: { moment, ...props.data } }, ...children);
+  return h("a", { href: `?${typeof moment === "number" ? "seq" : "at"}=${encodeURIComponent(moment)}`, ...props, data: { moment, ...props.data } }, ...children);
 }
 
 /**

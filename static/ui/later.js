@@ -113,7 +113,7 @@ export function endingWhenOver(come, ...page) {
       if (ending) return ending.update(state);
       if (fetching) return;
       fetching = true;
-      void (async () => { ending = (await import("./ending.js")).mountEnding(...page); })().then(come, () => { fetching = false; failed = true; setTimeout(come, AGAIN_MS); });
+      void (async () => { await styles("ending"); ending = (await import("./ending.js")).mountEnding(...page); })().then(come, () => { fetching = false; failed = true; setTimeout(come, AGAIN_MS); });
     },
   };
 }
@@ -121,6 +121,12 @@ export function endingWhenOver(come, ...page) {
 /** @param {HTMLElement | null} button @param {string} root @param {string} episodeId @param {() => number} seq */
 export function clipWhenAsked(button, root, episodeId, seq) {
   if (button) mountOnUse(button, async () => (await import("./clip.js")).mountClip(/** @type {HTMLButtonElement} */ (button), root, episodeId, seq));
+}
+
+/** @param {Parameters<typeof import("./share.js").mountShare>} page */
+export function shareWhenUsed(...page) {
+  mountOnUse(page[0], async () => (await import("./share.js")).mountShare(...page));
+  if (window.parent !== window) void (async () => (await import("./share.js")).tellFrame(page[1], Number(new URLSearchParams(location.search).get("seq")) || null))();
 }
 
 /**

@@ -1,23 +1,25 @@
 // @ts-check
 // The link to a moment.
 
+import { copyLink, toast } from "./confirm.js";
+
 const HUB = "https://huggingface.co";
 
 /**
  * In a Space only the page around the frame has an address to share or to reload; it takes a query from within.
  * @param {string} episodeId @param {number | null} seq null at the live edge
  */
-function tellFrame(episodeId, seq) {
+export function tellFrame(episodeId, seq) {
   if (window.parent !== window) window.parent.postMessage({ queryString: seq === null ? `ep=${episodeId}` : `ep=${episodeId}&seq=${seq}` }, HUB);
 }
 
 /**
- * Copy the page's address, with the viewer's place.
+ * Note the viewer's place in the page's address, and copy the link to it.
  * @param {HTMLElement} button @param {string} episodeId @param {() => number | null} seq null at the live edge
+ * @param {(seq: number) => string} [pageOf] the page of a moment, where it has one
  */
-export function mountShare(button, episodeId, seq) {
-  const label = button.getAttribute("aria-label") ?? "";
-  tellFrame(episodeId, Number(new URLSearchParams(location.search).get("seq")) || null);
+export function mountShare(button, episodeId, seq, pageOf) {
+  const say = toast();
   button.addEventListener("click", async () => {
     const address = new URL(location.href);
     const place = seq();
@@ -25,23 +27,6 @@ export function mountShare(button, episodeId, seq) {
     else address.searchParams.set("seq", String(place));
     history.replaceState(null, "", address);
     tellFrame(episodeId, place);
-    try {
-      await navigator.clipboard.writeText(address.href);
-      tell("Copied");
-    } catch {
-      tell("The address bar now holds the link");
-    }
+    await copyLink(place === null || !pageOf ? address.href : pageOf(place), say, "The address bar now holds the link");
   });
-
-  /** @param {string} words */
-  function tell(words) {
-    button.setAttribute("aria-label", words);
-    button.setAttribute("title", words);
-    button.classList.add("tool--done");
-    setTimeout(() => {
-      button.setAttribute("aria-label", label);
-      button.removeAttribute("title");
-      button.classList.remove("tool--done");
-    }, 2_000);
-  }
 }

@@ -3,16 +3,22 @@
 
 import { h, setAttribute, setText } from "./dom.js";
 
+/** How long the last ball may take to come to rest, in milliseconds. */
+const LANDS_MS = 1_500;
+
 /** Each tab with the parts that it shows; the first part is its own. */
 const VIEWS = [["live", "Live", "lead mind"], ["mind", "Mind", "mind body"], ["commentary", "Commentary", "feed"], ["board", "Cards", "body"]];
 const STEPS = /** @type {Record<string, number>} */ ({ ArrowLeft: -1, ArrowRight: 1 });
 
 /**
  * @param {HTMLElement} nav @param {HTMLElement} stage whose `data-view` the styles go by
- * @returns {{atEnd(is: boolean): void}} at the end the commentary begins with the report, and is called so
+ * @returns {{atEnd(is: boolean, way: "" | "opened" | "played", moves: boolean): void}} at the end the commentary begins with the
+ *   report, and is called so; a page that opens there shows it, and one that played until there once the last ball lies, until going back
  */
 export function mountViews(nav, stage) {
   const phone = matchMedia("(max-width: 640px)");
+  /** Whether the end is shown, and whether the report was turned to by itself. */
+  let [wasOver, turned] = [false, false];
   const choose = (/** @type {string} */ name) => {
     stage.dataset.view = name;
     for (const one of tabs) {
@@ -22,6 +28,7 @@ export function mountViews(nav, stage) {
     }
   };
   const show = (/** @type {string} */ name) => {
+    turned = false;
     choose(name);
     const { top } = stage.getBoundingClientRect();
     if (top < 0) scrollTo({ top: scrollY + top });
@@ -51,5 +58,21 @@ export function mountViews(nav, stage) {
   stage.addEventListener("show-view", (event) => show(/** @type {CustomEvent<string>} */ (event).detail));
   choose("live");
   const [commentary] = tabs.filter((one) => one.dataset.shows === "commentary");
-  return { atEnd: (is) => setText(commentary, is ? "Report" : "Commentary") };
+  /** One view goes before the other comes: nothing is moved from one to the other. */
+  const turnToReport = () => {
+    if (!wasOver || stage.dataset.view !== "live") return;
+    stage.dataset.view = "none";
+    requestAnimationFrame(() => requestAnimationFrame(() => { if (stage.dataset.view === "none") choose("commentary"); }));
+  };
+  return {
+    atEnd(is, way, moves) {
+      setText(commentary, is ? "Report" : "Commentary");
+      const arrived = is && !wasOver && phone.matches && way !== "" && stage.dataset.view === "live";
+      wasOver = is;
+      if (arrived && way === "played") setTimeout(turnToReport, moves ? LANDS_MS : 0);
+      else if (arrived) choose("commentary");
+      else if (!is && turned) choose("live");
+      if (arrived || !is) turned = is;
+    },
+  };
 }

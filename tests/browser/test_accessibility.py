@@ -44,6 +44,7 @@ def pages(house: House) -> dict[str, str]:
         "watch": f"/watch/{house.live}",
         "report": f"/watch/{house.cricket}",
         "replay": f"/replay/{house.cricket}?seq=60",
+        "moment": f"/moment/{house.cricket}/60",
         "campaign": f"/watch/{house.collider}",
         "wall": "/wall",
         "compare": f"/compare?a={house.cricket}&b={house.live}",

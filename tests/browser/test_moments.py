@@ -81,7 +81,9 @@ def test_the_moment_where_one_stands_can_be_kept_as_a_clip(quiet_app: Serving, o
     button = page.locator("#clip")
     expect(button).to_be_enabled()
     page.keyboard.press("v")
-    expect(button).to_have_attribute("title", "No clip: it is too much at once")
+    expect(page.get_by_role("status").filter(has_text="No clip")).to_have_text(
+        "No clip: it is too much at once"
+    )
 
 
 def test_a_click_on_the_timeline_leaves_the_keys_to_the_page(quiet_app: Serving, open_page: Opener) -> None:

@@ -41,6 +41,7 @@ from spectator.environments.cricket.show.spoken import spoken
 from spectator.environments.cricket.show.summary import (
     board_lines,
     chances,
+    moment_name,
     percentile,
     reported_win_chance,
     sides,
@@ -173,5 +174,6 @@ WORLD = World(
     profiles=PROFILES,
     rival_reward=rival_reward,
     sides=sides,
+    moment_name=moment_name,
     team_names=TEAMS,
 )

@@ -14,6 +14,7 @@ import pytest
 
 from server.http import previews
 from server.http.assets import folder, modules_of
+from server.http.moments import MomentPage
 from server.http.pages import ErrorPage, LobbyPage, ReaderPage, WatchPage
 from server.services import Services
 from spectator.episodes.handle import EpisodeHandle
@@ -26,6 +27,7 @@ TEMPLATES = {
     "watch.html": WatchPage,
     "reader.html": ReaderPage,
     "error.html": ErrorPage,
+    "moment.html": MomentPage,
 }
 
 
@@ -111,6 +113,7 @@ def test_for_development_every_module_is_sent_as_it_is_written_and_preloaded(tmp
             "/rollouts/r",
             "/group/g",
             f"/watch/{episode_id}",
+            f"/moment/{episode_id}/1",
         ):
             page = serving.client.get(path).text
             preloaded |= set(re.findall(r'modulepreload" href="[^"]*?/static/[0-9a-f]+/([^"]+)"', page))

@@ -23,6 +23,11 @@ TABLE: Final = Path(__file__).parent.parent / "data" / "cumulative_by_over.csv"
 _OVERS: Final = 20
 """The only length of match in the table."""
 
+_EXTRAS: Final = {
+    "wide": "WIDE", "noball": "NO-BALL", "bye": "BYE", "legbye": "LEG-BYE", "penalty": "PENALTY", None: "",
+}  # fmt: skip
+"""What extras are called."""
+
 _LEVELS: Final = (5, 10, 25, 50, 75, 90, 95)
 
 
@@ -167,6 +172,26 @@ def sides(world: Mapping[str, Any]) -> Sequence[str]:
         world: The world's part of the viewers' state.
     """
     return [str(world["teams"][side]["name"]) for side in ("home", "away")] if "teams" in world else []
+
+
+def moment_name(event: Event, world: Mapping[str, Any]) -> str:
+    """Return what people call a ball; empty for any other event, and for a wicket, which is ``OUT``.
+
+    Args:
+        world: The world's part of the viewers' state after the ball.
+    """
+    ball = event.data
+    if event.type != "cricket.ball_bowled":
+        return ""
+    if "hat-trick" in world.get("ledger", {}).get("facts", {}):
+        return "HAT-TRICK"
+    named = {
+        "six": "SIX",
+        "four": "FOUR",
+        "dot": "DOT BALL",
+        "run": f"{ball['bat']} RUN{'S' * (ball['bat'] != 1)}",
+    }
+    return _EXTRAS[ball["extra_kind"]] if ball["kind"] == "extra" else named.get(ball["kind"], "")
 
 
 def chances(world: Mapping[str, Any]) -> list[float]:

@@ -69,6 +69,7 @@ class AnalysisRequest:
         seed: Its seed.
         actors: Who made each decision up to the requested one.
         actions: The action of each of these decisions.
+        cards: Actions to evaluate as well.
     """
 
     episode_id: str
@@ -77,6 +78,7 @@ class AnalysisRequest:
     options: Mapping[str, Any]
     actors: Sequence[str]
     actions: Sequence[Mapping[str, Any]]
+    cards: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
     def of(cls, episode_id: str, made: DecisionsOnRecord, place: int) -> AnalysisRequest:
@@ -116,7 +118,9 @@ class Analyses:
             self._turn = analyst.step(action).actor
             self._done.append(action)
         self._check_turn(wanted.actors[-1])
-        return asdict(analyst.alternatives(wanted.actions[-1]))
+        decided = wanted.actions[-1]
+        found = analyst.alternatives(decided, wanted.cards) if wanted.cards else analyst.alternatives(decided)
+        return asdict(found)
 
     def _begin(self, wanted: AnalysisRequest) -> None:
         world = self._load(wanted.world)

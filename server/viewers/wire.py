@@ -134,6 +134,14 @@ def viewers(count: int) -> Frame:
     return _frame("viewers", count=count)
 
 
+def crowd(**fields: Any) -> Frame:
+    """Send a question to viewers, the number of their votes on it, or its result.
+
+    It is never recorded.
+    """
+    return _frame("crowd", **fields)
+
+
 def thought(actor: str, turn: int, **fields: Any) -> Frame:
     """Send a part of a decision in progress; see docs/live-protocol.md.
 

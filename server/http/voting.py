@@ -48,7 +48,7 @@ class CastVote(Body):
     token: str | None = Field(
         default=None,
         pattern=r"^[A-Za-z0-9_-]{16,64}$",
-        description="A secret of the viewer's own, drawn at random; 16 to 64 letters, digits, _ and -; required",
+        description="A random secret of the viewer's own, 16 to 64 letters, digits, _ and -; required",
     )
     name: str = Field(
         default="",

@@ -169,6 +169,15 @@ export function seatWhenPlayed(...page) {
   };
 }
 
+/** What viewers call along, fetched with its first frame. @param {string} root @param {string} episodeId @returns {(frame: any) => void} */
+export function crowdWhenAsked(root, episodeId) {
+  /** @type {Promise<ReturnType<typeof import("./crowd.js").mountCrowd>> | null} */ let crowd = null;
+  return (frame) => {
+    if (frame.frame === "crowd") crowd ??= styles("crowd").then(() => import("./crowd.js")).then((part) => part.mountCrowd(root, episodeId));
+    crowd?.then((it) => it.take(frame), () => { crowd = null; });
+  };
+}
+
 /** @param {HTMLElement} place @returns {(reading: import("../live/past_parts.js").Reading | null) => Promise<void>} */
 export function readingWhenSlow(place) {
   return async (reading) => (await import("./reading.js")).showReading(place, reading);

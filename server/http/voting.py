@@ -309,11 +309,11 @@ def headline(who: str, one: VoterDay) -> str:
 
     >>> day = {"voter": "ab", "name": "", "calls": 8, "best": 5, "regret": 0.5, "brier": 0.4, "streak": 0}
     >>> headline("Ada", VoterDay(**day, longest=3)), headline("Ada", VoterDay(**day, longest=1))
-    ('Ada: 3 best calls in a row', 'Ada: 5 of 8 calls the best')
+    ('Ada: 3 best calls in a row', 'Ada: 5 of 8 best')
     """
     if one.longest > 1:
         return f"{who}: {one.longest} best calls in a row"
-    return f"{who}: {one.best} of {one.calls} call{'' if one.calls == 1 else 's'} the best"
+    return f"{who}: {one.best} of {one.calls} best"
 
 
 def calls_card(who: str, one: VoterPlace, day: date) -> str:
@@ -321,7 +321,7 @@ def calls_card(who: str, one: VoterPlace, day: date) -> str:
     left, right = 64, WIDTH - 64
     said = headline(who, one).removeprefix(f"{who}: ")
     figures = (
-        (f"{one.best} of {one.calls}", "best of the three cards"),
+        (f"{one.best} of {one.calls}", "best of the three"),
         (f"{one.regret:.2f}", "points lost a call"),
         (f"{one.brier:.2f}", "Brier score"),
         ("–" if one.place is None else str(one.place), "place today"),

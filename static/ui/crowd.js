@@ -33,17 +33,18 @@ function streakWith(isBest) {
   return streak;
 }
 
-const points = (/** @type {number} */ lost) => (lost < 0.005 ? "nothing" : `${lost.toFixed(2)} points`);
+const points = (/** @type {{regret: number}} */ { regret }) => regret.toFixed(2);
 const share = (/** @type {number} */ part, /** @type {number} */ all) => `${Math.round((100 * part) / all)} %`;
 
 /** @param {string} root absolute address of the lobby @param {string} episodeId */
 export function mountCrowd(root, episodeId) {
   const token = secret();
   /** @type {Question | null} */ let question = null;
+  let over = false;
   /** Own calls by turn. @type {Map<number, number>} */ const called = new Map();
   const ask = h("p", { class: "crowd__ask" });
   const count = h("span", { class: "quiet crowd__count" });
-  const said = h("p", { class: "crowd__said" });
+  const said = h("span", {}, "Tap what you would call. The first tap counts. ");
   const cards = h("div", { class: "crowd__cards", role: "group", "aria-label": "What would you call?" });
   const time = h("i", { class: "crowd__time" });
   const name = h("input", { class: "crowd__name", maxlength: "24", autocomplete: "nickname", value: recall(NAME), on: { change: () => remember(NAME, name.value.trim()) } });
@@ -55,7 +56,7 @@ export function mountCrowd(root, episodeId) {
       h("p", {}, h("a", { href: new URL("calls", root).href, target: "_blank" }, "Today’s table"))));
   const toggle = h("button", { class: "crowd__toggle", type: "button", on: { click: () => { remember(HIDDEN, dock.classList.contains("crowd--small") ? "" : "1"); size(); } } });
   const dock = h("section", { class: "card crowd", id: "crowd", "aria-label": "Call along" },
-    h("div", { class: "crowd__head" }, ask, count, more, toggle), time, cards, h("div", { class: "crowd__foot" }, said, mine));
+    h("div", { class: "crowd__head" }, ask, count, more, toggle), time, cards, h("p", { class: "crowd__said" }, said, mine));
 
   function size() {
     const small = recall(HIDDEN) === "1";
@@ -72,11 +73,11 @@ export function mountCrowd(root, episodeId) {
     const answer = await call(root, `api/episodes/${encodeURIComponent(episodeId)}/votes`, { turn: asked.turn, card, token, name: name.value.trim() });
     if (answer.ok) {
       mine.href = new URL(`calls/${today()}/${answer.body.voter}`, root).href;
-      if (question === asked) tell("Called. The result comes after the decision.");
+      if (question === asked) tell("Called. The result comes after the decision. ");
       return;
     }
     if (answer.body?.type !== "/problems/already-voted") called.delete(asked.turn);
-    tell(answer.body?.type === "/problems/voting-closed" ? "Too late: the decision was made." : answer.wrong[0] ? `${answer.wrong[0].field} ${answer.wrong[0].rule}` : answer.message);
+    tell(answer.body?.type === "/problems/voting-closed" ? "Too late: the decision was made. " : answer.wrong[0] ? `${answer.wrong[0].field} ${answer.wrong[0].rule}` : answer.message);
     drawCards();
   }
 
@@ -119,23 +120,23 @@ export function mountCrowd(root, episodeId) {
     const own = called.get(turn);
     called.delete(turn);
     const best = found.find((card) => card.best) ?? found[0];
-    const others = `The captain lost ${points(captain.regret)}, the crowd ${points(crowd.regret)}.`;
+    const others = `captain ${points(captain)}, crowd ${points(crowd)} points. `;
     if (own === undefined) {
       said.removeAttribute("role");
-      return setText(said, `Best of the last three: ${best.words}; ${share(best.votes, votes)} called it. ${others}`);
+      return setText(said, `Best of the last three: ${best.words}; ${share(best.votes, votes)} called it. Lost: ${others}`);
     }
-    const card = found[own];
-    const streak = streakWith(card.best);
+    const streak = streakWith(found[own].best);
     mine.hidden = false;
-    tell(card.best ? `${card.words}: best of the three${streak > 1 ? `, ${streak} in a row` : ""}. You lost ${points(card.regret)}. ${others}`
-      : `${card.words}: you lost ${points(card.regret)}. Best of the three: ${best.words}. ${others}`);
+    const judged = found[own].best ? `${best.words} was best of the three${streak > 1 ? `, ${streak} in a row` : ""}!` : `Best of the three: ${best.words}.`;
+    tell(`${judged} Lost: you ${points(found[own])}, ${others}`);
   }
 
   size();
   return {
     /** @param {any} frame any frame of the episode */
     take(frame) {
-      if (frame.type === "episode.ended") return dock.remove();
+      if (frame.type === "episode.ended") [over, question] = [true, null];
+      if (over) return dock.remove();
       if (frame.frame !== "crowd" || recallSeat() === episodeId) return; // who plays does not call along
       if (frame.question) show(frame.question);
       else if (frame.result) showResult(frame.result);

@@ -42,7 +42,7 @@ def serving(data_dir: Path) -> Iterator[Serving]:
 @pytest.fixture(scope="module")
 def match(serving: Serving) -> Iterator[tuple[str, ClientConnection]]:
     episode_id = serving.start(**MATCH)
-    with connect(f"{serving.ws_url}/live/{episode_id}") as viewer:
+    with connect(f"{serving.ws_url}/live/{episode_id}", max_queue=None) as viewer:
         ask(serving, episode_id)
         yield episode_id, viewer
 
@@ -144,7 +144,7 @@ def test_what_cannot_be_called(serving: Serving, match: tuple[str, ClientConnect
     refused(vote(serving, "ep-unknown", 1, TOKENS[3]), 404, "episode-not-found")
     counting = serving.start(environment="counting", pace="broadcast")
     refused(vote(serving, counting, 1, TOKENS[3]), 404, "no-questions")
-    serving.client.post("/custom/stop", json={"episode_id": counting})
+    serving.client.post("/custom/stop_episode", json={"episode_id": counting})
     serving.finish(counting)
     refused(vote(serving, counting, 1, TOKENS[3]), 409, "episode-over")
     refused(serving.client.get("/api/votes/2026-01-01/0123456789abcdef"), 404, "voter-not-found")
@@ -159,7 +159,7 @@ def test_robots_are_slowed_down(serving: Serving, match: tuple[str, ClientConnec
 
 def test_nothing_is_asked_at_full_speed(serving: Serving) -> None:
     episode_id = serving.start(**{**MATCH, "pace": "max", "options": {"max_overs": 5}})
-    with connect(f"{serving.ws_url}/live/{episode_id}") as viewer:
+    with connect(f"{serving.ws_url}/live/{episode_id}", max_queue=None) as viewer:
         ask(serving, episode_id)
         kinds = {json.loads(text)["frame"] for text in viewer}
     assert "crowd" not in kinds

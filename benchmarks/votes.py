@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import statistics
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from benchmarks.crowd import crowd
+from benchmarks.crowd import Crowd, crowd
 from benchmarks.fanout import delays_of
 from benchmarks.fanout_stage import on_the_servers_core
 from benchmarks.figures import Figure, ms, percentile
@@ -26,9 +25,6 @@ from benchmarks.serving import server_process
 VIEWERS: Final = 5_000
 BALLS: Final = 12
 """Balls that are measured; every other one with votes."""
-
-LINES: Final = 100
-"""Kept connections over which the votes are sent."""
 
 VOTING_S: Final = 4.0
 """Seconds over which the votes on one ball are spread; a ball lasts 6.5 s."""
@@ -54,9 +50,10 @@ def measure() -> Iterator[Figure]:
         counted: list[int] = []
         asked = _next_question(client, episode_id, None)
         for ball in range(BALLS + 2):  # the first two warm up
-            viewers.arrivals = arrivals = []
+            arrivals: list[tuple[float, bytes]] = []
+            viewers.arrivals = arrivals
             if ball % 2:
-                _vote(port, episode_id, asked["turn"])
+                _vote(viewers, asked["turn"])
                 found = client.get(f"/api/episodes/{episode_id}/questions").json()["question"]
                 counted.append(found["votes"] if found and found["turn"] == asked["turn"] else 0)
             asked = _next_question(client, episode_id, asked["turn"])
@@ -96,26 +93,19 @@ def _next_question(client: httpx.Client, episode_id: str, before: int | None) ->
         time.sleep(0.05)
 
 
-def _vote(port: int, episode_id: str, turn: int) -> None:
-    """Send one vote of each viewer, spread evenly, and read the answers."""
-    with contextlib.ExitStack() as stack:
-        address = ("127.0.0.1", port)
-        lines = [stack.enter_context(socket.create_connection(address)) for _ in range(LINES)]
-        _send_votes(lines, episode_id, turn)
-
-
-def _send_votes(lines: list[socket.socket], episode_id: str, turn: int) -> None:
+def _vote(viewers: Crowd, turn: int) -> None:
+    """Send one vote of each viewer over its own socket, spread evenly."""
     began = time.perf_counter()
-    for number in range(VIEWERS):
-        line = lines[number % len(lines)]
-        if number >= len(lines):
-            line.recv(4096)
-        sent = json.dumps({"turn": turn, "card": number % 3, "token": f"viewer-{number:012}"})
-        head = f"POST /api/episodes/{episode_id}/votes HTTP/1.1\r\nHost: 127.0.0.1\r\n"
-        head += f"Content-Type: application/json\r\nContent-Length: {len(sent)}\r\n\r\n"
-        line.sendall((head + sent).encode())
+    for number, seat in enumerate(viewers.seats.values()):
+        sent = {
+            "frame": "vote",
+            "turn": turn,
+            "card": number % 3,
+            "token": f"viewer-{number:012}",
+            "name": "",
+        }
+        text = json.dumps(sent, separators=(",", ":")).encode()
+        seat.connection.send(bytes((0x81, 0x80 | len(text), 0, 0, 0, 0)) + text)  # masked with zeros
         ahead = began + VOTING_S * number / VIEWERS - time.perf_counter()
         if ahead > 0:
             time.sleep(ahead)
-    for line in lines:
-        line.recv(4096)

@@ -211,7 +211,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             supervisor, recovery, journal, runs, None if others is None else others.followed
         )
         votes = VoteTable(settings.data_dir / VOTES_FILE)
-        voting = Voting(audience, PublicReader(journal, cast.load), alternatives, votes, clock, tasks)
+        voting = Voting(
+            audience, PublicReader(journal, cast.load), alternatives, votes, budget.count_vote, clock, tasks
+        )
         stack.callback(voting.stop)
         feeds = FeedSources(
             episodes=shown,
@@ -220,6 +222,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             audience=audience,
             waiters=NextEpisodeWaiters(signals.next_start, tasks),
             names=orders,
+            cast=voting.cast,
             elsewhere=tuple if others is None else others.listed,
         )
         services = Services(

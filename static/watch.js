@@ -59,7 +59,7 @@ const work = watchWork({ timeline, player, isLive, schedule });
 const mind = mountMind(byId("mind"));
 const feed = mountFeed(byId("feed"), { timeline, wholeRecord, schedule: () => { drawnSeq = -1; schedule(); } });
 const decisions = decisionsWhenAsked(byId("feed"), root, episodeId, { timeline, seq: () => player.seq, names: () => panel.names(timeline.headState), wholeRecord, schedule, act, weighs: stage.dataset.analyst === "true" });
-const crowd = crowdWhenAsked(root, episodeId);
+const crowd = crowdWhenAsked(root, episodeId, source);
 const notice = mountNotice(byId("notice"));
 const announcer = mountAnnouncer(byId("announce"));
 const operator = operatorWhenUsed(byId("control"), root, episodeId);

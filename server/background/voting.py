@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from spectator.events import RecordedEvent
 from ..security.faults import VOTED, VOTING_CLOSED, Refused
 from ..viewers import wire
 from ..viewers.audience import Audience
+from ..viewers.wire import Frame, VoteMessage
 from .child_processes import AlternativesProcess
 
 logger = logging.getLogger(__name__)
@@ -114,20 +115,22 @@ class MatchVoting:
             counting.cancel()
             subscription.close()
 
-    def vote(self, turn: int, card: int, token: str, name: str) -> str:
+    def vote(self, address: str, sent: VoteMessage) -> str:
         """Count a vote; returns the voter's public id.
 
         Raises:
-            Refused: The question is not open, or has this viewer's vote already.
+            Refused: There were too many from the address, the question is not open, or it has this viewer's
+                vote already.
         """
-        ballot = self.ballot
+        self._voting.count(address)
+        ballot, turn = self.ballot, sent.turn
         if ballot is None or not ballot.open or turn != ballot.turn or len(ballot.votes) >= MOST_VOTES:
             now = "none is open now" if ballot is None or not ballot.open else f"turn {ballot.turn} is open"
             raise Refused(VOTING_CLOSED, f"Calls for turn {turn} are closed; {now}.")
-        voter = voter_id(token)
+        voter = voter_id(sent.token)
         if voter in ballot.votes:
             raise Refused(VOTED, f"You have called turn {turn} already; the first call counts.")
-        ballot.votes[voter] = Vote(card, name)
+        ballot.votes[voter] = Vote(sent.card, sent.name)
         self._counted.set()
         return voter
 
@@ -235,6 +238,7 @@ class Voting:
     Args:
         records: Reads the decisions up to the one that is scored.
         table: Keeps each day's scores.
+        count: Counts a vote of an address; raises Refused if there were too many.
     """
 
     def __init__(
@@ -243,6 +247,7 @@ class Voting:
         records: PublicReader,
         alternatives: AlternativesProcess,
         table: VoteTable,
+        count: Callable[[str], None],
         clock: Clock,
         tasks: asyncio.TaskGroup,
     ) -> None:
@@ -250,6 +255,7 @@ class Voting:
         self.alternatives = alternatives
         self.table = table
         self.clock = clock
+        self.count = count
         self._audience = audience
         self._tasks = tasks
         self._matches: dict[str, MatchVoting] = {}
@@ -265,6 +271,16 @@ class Voting:
             match = self._matches[live.episode_id] = MatchVoting(live, self)
             self._start(self._follow(match), "votes")
         return match
+
+    def cast(self, episode_id: str, address: str, sent: VoteMessage) -> Frame:
+        """Count a vote that came over a viewer's socket; returns the answer."""
+        try:
+            match = self._matches.get(episode_id)
+            if match is None:
+                raise Refused(VOTING_CLOSED, "Nothing can be called in this episode now.")
+            return wire.vote(sent.turn, voter=match.vote(address, sent))
+        except Refused as error:
+            return wire.vote(sent.turn, refused=error.kind.name, reason=error.detail)
 
     def watched(self, live: EpisodeHandle) -> bool:
         """Whether a match has viewers here."""

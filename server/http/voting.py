@@ -24,15 +24,14 @@ from ..security import faults
 from ..security.bodies import Body, body_of, documented_body
 from ..security.budget import Held
 from ..security.faults import Refused, documented
+from ..security.requests import address_of
 from ..services import Services, ServicesDep
+from ..viewers.wire import CARDS, MAX_NAME, VOTER_TOKEN, VoteMessage, is_name
 from .control import ALWAYS
 from .episodes import summary_of
 from .previews import HEIGHT, WIDTH, CannotDraw, Cards, NoFont, PictureCache, draw, public_root
 from .responses import MaskedRoute
 from .templates import Page, Templates, static_path
-
-MOST_NAME: Final = 24
-"""Most characters of a viewer's name."""
 
 VOTER: Final = r"^[0-9a-f]{16}$"
 DAY: Final = "A day in UTC, such as 2026-11-28; today if omitted"
@@ -44,16 +43,16 @@ class CastVote(Body):
     """A viewer's call before a decision."""
 
     turn: int | None = Field(default=None, ge=1, description="The question's turn; required")
-    card: int | None = Field(default=None, ge=0, le=2, description="The card, from 0; required")
+    card: int | None = Field(default=None, ge=0, lt=CARDS, description="The card, from 0; required")
     token: str | None = Field(
         default=None,
-        pattern=r"^[A-Za-z0-9_-]{16,64}$",
+        pattern=VOTER_TOKEN,
         description="A random secret of the viewer's own, 16 to 64 letters, digits, _ and -; required",
     )
     name: str = Field(
         default="",
-        max_length=MOST_NAME,
-        description=f"A name for the table, at most {MOST_NAME} characters; not verified",
+        max_length=MAX_NAME,
+        description=f"A name for the table, at most {MAX_NAME} characters; not verified",
     )
 
 
@@ -155,13 +154,12 @@ async def cast_vote(
         for field in ("turn", "card", "token")
         if getattr(sent, field) is None
     ]
-    if not name.isprintable():
+    if not is_name(name):
         wrong.append(FieldError("name", "must be on one line, without control or invisible characters"))
     if wrong or turn is None or card is None or token is None:
         raise InvalidRequest(wrong)
     match = await _match(services, episode_id)
-    services.budget.count_vote(request)
-    voter = match.vote(turn, card, token, name)
+    voter = match.vote(address_of(request), VoteMessage(turn, card, token, name))
     return VoteReceipt(episode_id=episode_id, turn=turn, card=card, voter=voter)
 
 

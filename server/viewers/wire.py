@@ -38,6 +38,13 @@ WRITE_BYTES: Final = 64 * 1024
 SEND_TEXT: Final = "bad message: send text"
 """Reason sent to a viewer that sends binary messages."""
 
+VOTER_TOKEN: Final = r"^[A-Za-z0-9_-]{16,64}$"
+"""Pattern of a viewer's secret."""
+
+CARDS: Final = 3
+MAX_NAME: Final = 24
+"""Most characters of a viewer's name."""
+
 EPOCH: Final = re.compile(r"[0-9A-Za-z_-]{1,32}")
 SEQ: Final = re.compile(r"-?\d{1,20}")
 
@@ -92,6 +99,22 @@ class Ping:
     t: float
 
 
+@dataclass(frozen=True, slots=True)
+class VoteMessage:
+    """A viewer's call before a decision.
+
+    Args:
+        card: From 0.
+        token: A secret of the viewer's own, as in :data:`VOTER_TOKEN`.
+        name: A name for the table; empty for none.
+    """
+
+    turn: int
+    card: int
+    token: str
+    name: str
+
+
 def masked(frame: Frame, mask: NameMask) -> Frame:
     """Return the frame without the names that ``mask`` hides."""
     text = mask.json(frame.text)
@@ -140,6 +163,11 @@ def crowd(**fields: Any) -> Frame:
     It is never recorded.
     """
     return _frame("crowd", **fields)
+
+
+def vote(turn: int, **fields: Any) -> Frame:
+    """Answer a viewer's vote: its public id, or why it was not counted."""
+    return _frame("vote", turn=turn, **fields)
 
 
 def thought(actor: str, turn: int, **fields: Any) -> Frame:
@@ -208,7 +236,7 @@ def framed(payload: bytes, *, opcode: int = 0x1) -> bytes:
     return head + b"\x7f" + length.to_bytes(8, "big") + payload
 
 
-def parse_message(text: str) -> Ping | Position:
+def parse_message(text: str) -> Ping | Position | VoteMessage:
     """Parse a viewer's message."""
     try:
         message = parse_json(text)
@@ -223,7 +251,22 @@ def parse_message(text: str) -> Ping | Position:
             not rest and not isinstance(seq, bool) and EPOCH.fullmatch(epoch)
         ):
             return Position(epoch, seq)
-    raise _bad('send {"frame":"ping","t":number} or {"frame":"resume","epoch":text,"seq":integer}')
+        case {
+            "frame": "vote", "turn": int() as turn, "card": int() as card, "token": str() as token,
+            "name": str() as name, **rest,
+        } if not rest and not isinstance(turn, bool) and not isinstance(card, bool) and (
+            0 <= card < CARDS and re.match(VOTER_TOKEN, token) and is_name(name)
+        ):  # fmt: skip
+            return VoteMessage(turn, card, token, name.strip())
+    raise _bad(
+        'send {"frame":"ping","t":number}, {"frame":"resume","epoch":text,"seq":integer} or '
+        '{"frame":"vote","turn":integer,"card":0 to 2,"token":text,"name":text}'
+    )
+
+
+def is_name(name: str) -> bool:
+    """Whether a viewer may call itself that: short, on one line, nothing invisible."""
+    return len(name) <= MAX_NAME and name.isprintable()
 
 
 def asked_position(query: Mapping[str, str]) -> Position | None:

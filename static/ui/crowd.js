@@ -36,8 +36,8 @@ function streakWith(isBest) {
 const points = (/** @type {{regret: number}} */ { regret }) => regret.toFixed(2);
 const share = (/** @type {number} */ part, /** @type {number} */ all) => `${Math.round((100 * part) / all)} %`;
 
-/** @param {string} root absolute address of the lobby @param {string} episodeId */
-export function mountCrowd(root, episodeId) {
+/** @param {string} root absolute address of the lobby @param {string} episodeId @param {{send: (message: object) => boolean}} source */
+export function mountCrowd(root, episodeId, source) {
   const token = secret();
   /** @type {Question | null} */ let question = null;
   let over = false;
@@ -70,14 +70,22 @@ export function mountCrowd(root, episodeId) {
     const asked = /** @type {Question} */ (question);
     called.set(asked.turn, card);
     drawCards();
-    const answer = await call(root, `api/episodes/${encodeURIComponent(episodeId)}/votes`, { turn: asked.turn, card, token, name: name.value.trim() });
-    if (answer.ok) {
-      mine.href = new URL(`calls/${today()}/${answer.body.voter}`, root).href;
-      if (question === asked) tell("Called. The result comes after the decision. ");
+    const sent = { turn: asked.turn, card, token, name: name.value.trim() };
+    if (source.send({ frame: "vote", ...sent })) return; // answered by a frame
+    const { ok, body, wrong, message } = await call(root, `api/episodes/${encodeURIComponent(episodeId)}/votes`, sent);
+    const problem = ok ? undefined : String(body?.type).replace("/problems/", "");
+    hear({ turn: asked.turn, voter: body?.voter, refused: problem, reason: wrong[0] ? `${wrong[0].field} ${wrong[0].rule}` : message });
+  }
+
+  /** @param {{turn: number, voter?: string, refused?: string, reason?: string}} answer to an own call */
+  function hear({ turn, voter, refused, reason }) {
+    if (voter) {
+      mine.href = new URL(`calls/${today()}/${voter}`, root).href;
+      if (question?.turn === turn) tell("Called. The result comes after the decision. ");
       return;
     }
-    if (answer.body?.type !== "/problems/already-voted") called.delete(asked.turn);
-    tell(answer.body?.type === "/problems/voting-closed" ? "Too late: the decision was made. " : answer.wrong[0] ? `${answer.wrong[0].field} ${answer.wrong[0].rule}` : answer.message);
+    if (refused !== "already-voted") called.delete(turn);
+    tell(`${refused === "voting-closed" ? "Too late: the decision was made." : reason} `);
     drawCards();
   }
 
@@ -137,6 +145,7 @@ export function mountCrowd(root, episodeId) {
     take(frame) {
       if (frame.type === "episode.ended") [over, question] = [true, null];
       if (over) return dock.remove();
+      if (frame.frame === "vote") return hear(frame);
       if (frame.frame !== "crowd" || recallSeat() === episodeId) return; // who plays does not call along
       if (frame.question) show(frame.question);
       else if (frame.result) showResult(frame.result);

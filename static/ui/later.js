@@ -169,11 +169,11 @@ export function seatWhenPlayed(...page) {
   };
 }
 
-/** What viewers call along, fetched with its first frame. @param {string} root @param {string} episodeId @returns {(frame: any) => void} */
-export function crowdWhenAsked(root, episodeId) {
+/** What viewers call along, fetched with its first frame. @param {Parameters<typeof import("./crowd.js").mountCrowd>} page @returns {(frame: any) => void} */
+export function crowdWhenAsked(...page) {
   /** @type {Promise<ReturnType<typeof import("./crowd.js").mountCrowd>> | null} */ let crowd = null;
   return (frame) => {
-    if (frame.frame === "crowd") crowd ??= styles("crowd").then(() => import("./crowd.js")).then((part) => part.mountCrowd(root, episodeId));
+    if (frame.frame === "crowd") crowd ??= styles("crowd").then(() => import("./crowd.js")).then((part) => part.mountCrowd(...page));
     crowd?.then((it) => it.take(frame), () => { crowd = null; });
   };
 }

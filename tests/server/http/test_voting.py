@@ -62,12 +62,19 @@ def refused(answer: Any, status: int, kind: str) -> str:
     return str(told)
 
 
-def frames(viewer: ClientConnection, wanted: str) -> dict[str, Any]:
-    """The next crowd frame that has ``wanted``."""
+def frame_of(viewer: ClientConnection, kind: str) -> dict[str, Any]:
+    """The next frame of a kind."""
     while True:
         frame = json.loads(viewer.recv(timeout=30))
-        if frame["frame"] == "crowd" and wanted in frame:
+        if frame["frame"] == kind:
             return dict(frame)
+
+
+def frames(viewer: ClientConnection, wanted: str) -> dict[str, Any]:
+    """The next crowd frame that has ``wanted``."""
+    while wanted not in (frame := frame_of(viewer, "crowd")):
+        pass
+    return frame
 
 
 def open_question(serving: Serving, match: tuple[str, ClientConnection]) -> dict[str, Any]:
@@ -92,14 +99,19 @@ def test_votes_are_counted_by_their_rules_and_scored_after_the_decision(
         assert f"turn {turn} is open" in refused(
             vote(serving, episode_id, other, TOKENS[2]), 409, "voting-closed"
         )
-    counts = [frames(viewer, "votes")["votes"], 2]
-    assert counts in ([1, 2], [2, 2])
+    over_socket = {"frame": "vote", "turn": turn, "card": 0, "token": TOKENS[4], "name": ""}
+    for _ in range(2):
+        viewer.send(json.dumps(over_socket))
+    accepted, again = (frame_of(viewer, "vote") for _ in range(2))
+    assert accepted == {"frame": "vote", "turn": turn, "voter": voter_id(TOKENS[4])}
+    assert again["refused"] == "already-voted"
+    assert frames(viewer, "votes")["votes"] in (1, 2, 3)  # at most one frame a second
     result = frames(viewer, "result")["result"]
-    assert (result["turn"], result["votes"]) == (turn, 2)
-    assert [card["votes"] for card in result["cards"]] == [1, 1, 0]
-    assert any(card["best"] and card["brier"] < 0.51 for card in result["cards"])
+    assert (result["turn"], result["votes"]) == (turn, 3)
+    assert [card["votes"] for card in result["cards"]] == [2, 1, 0]
+    assert any(card["best"] and card["brier"] <= 0.5 for card in result["cards"])
     assert all(card["regret"] >= 0 for card in (*result["cards"], result["crowd"], result["captain"]))
-    mean = sum(card["regret"] for card in result["cards"][:2]) / 2
+    mean = (2 * result["cards"][0]["regret"] + result["cards"][1]["regret"]) / 3
     assert result["crowd"]["regret"] == pytest.approx(mean, abs=0.002)
     voter = first.json()["voter"]
     day = serving.client.get("/api/votes").json()["day"]
@@ -137,6 +149,16 @@ def test_a_wrong_field_is_named(
     sent = {"turn": 1, "card": 0, "token": TOKENS[3], **change}
     answer = serving.client.post(f"/api/episodes/{match[0]}/votes", json=sent)
     assert f"'{field}'" in refused(answer, 422, "invalid-request")
+
+
+@pytest.mark.parametrize("change", [{"card": 3}, {"card": True}, {"token": "x"}, {"name": "\n"}, {"more": 1}])
+def test_a_socket_closes_on_a_malformed_vote(
+    serving: Serving, match: tuple[str, ClientConnection], change: dict[str, Any]
+) -> None:
+    with connect(f"{serving.ws_url}/live/{match[0]}", max_queue=None) as viewer:
+        sent = {"frame": "vote", "turn": 1, "card": 0, "token": TOKENS[3], "name": ""}
+        viewer.send(json.dumps({**sent, **change}))
+        assert frame_of(viewer, "bye")["code"] == 4400
 
 
 def test_what_cannot_be_called(serving: Serving, match: tuple[str, ClientConnection]) -> None:

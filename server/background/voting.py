@@ -20,7 +20,7 @@ from spectator.episodes.controls import step_duration
 from spectator.episodes.embargo import PublicReader
 from spectator.episodes.handle import EpisodeHandle
 from spectator.errors import SpectatorError
-from spectator.evaluation.votes import Score, ScoredVote, VoteScores, VoteTable, score_votes, voter_id
+from spectator.evaluation.votes import CallScore, ScoredVote, VoteScores, VoteTable, score_votes, voter_id
 from spectator.events import RecordedEvent
 
 from ..security.faults import VOTED, VOTING_CLOSED, Refused
@@ -167,7 +167,7 @@ class MatchVoting:
                 self._voting.settle(self, ballot, decided.event.seq)
 
     async def settle(self, ballot: Ballot, seq: int) -> None:
-        """Score the votes on a question that the decision ``seq`` answered, and show the result."""
+        """CallScore the votes on a question that the decision ``seq`` answered, and show the result."""
         cards = [dict(card.action) for card in ballot.question.cards]
         key = self.live.episode_id, f"{self.live.epoch} cards", seq
         found, _ = await self._voting.alternatives.weigh(await self._request(seq, cards), key)
@@ -228,7 +228,7 @@ def _shown_result(ballot: Ballot, scores: VoteScores, called: int | None, words:
     }
 
 
-def _score(score: Score) -> dict[str, float]:
+def _score(score: CallScore) -> dict[str, float]:
     return {"regret": round(score.regret, 3), "brier": round(score.brier, 4)}
 
 
@@ -292,7 +292,7 @@ class Voting:
             await relay.send_lossy(wire.crowd(**fields))
 
     def settle(self, match: MatchVoting, ballot: Ballot, seq: int) -> None:
-        """Score a question in the background, unless too many wait."""
+        """CallScore a question in the background, unless too many wait."""
         if self._waiting < MOST_WAITING:
             self._waiting += 1
             self._start(self._settle(match, ballot, seq), "vote result")

@@ -1,4 +1,4 @@
-"""Score what viewers called before a decision, and keep each day's table.
+"""CallScore what viewers called before a decision, and keep each day's table.
 
 Regret is what a call lost against the best call that was weighed, in points: hundredths of a chance to win.
 Brier scores the shares of the cards as a forecast of which card is best: half the sum of squared differences,
@@ -23,8 +23,8 @@ TIED: Final = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Score:
-    """The score of a call, or the mean of several.
+class CallScore:
+    """The score of a call, or the mean of several calls.
 
     Args:
         regret: In points, at least 0.
@@ -45,16 +45,16 @@ class VoteScores:
         crowd: The score of all votes together.
     """
 
-    cards: Sequence[Score]
+    cards: Sequence[CallScore]
     best: Sequence[bool]
-    crowd: Score
-    captain: Score
+    crowd: CallScore
+    captain: CallScore
 
 
 def score_votes(
     chances: Sequence[float], best: float, played: float, called: int | None, votes: Sequence[int]
 ) -> VoteScores:
-    """Score the votes on a decision.
+    """CallScore the votes on a decision.
 
     Args:
         chances: Chance to win after each card.
@@ -86,10 +86,10 @@ def score_votes(
     mean = sum(share * regret for share, regret in zip(shares, regrets, strict=True))
     own = [1 / count] * count if called is None else alone(called)
     return VoteScores(
-        [Score(regret, brier(alone(card))) for card, regret in enumerate(regrets)],
+        [CallScore(regret, brier(alone(card))) for card, regret in enumerate(regrets)],
         right,
-        Score(mean, brier(shares)),
-        Score(_points(best - played), brier(own)),
+        CallScore(mean, brier(shares)),
+        CallScore(_points(best - played), brier(own)),
     )
 
 
@@ -150,7 +150,7 @@ class ScoredVote:
 
     voter: str
     name: str
-    score: Score
+    score: CallScore
     best: bool
 
 
@@ -169,7 +169,7 @@ class DayOfVoter:
     name: str
     calls: int
     best: int
-    mean: Score
+    mean: CallScore
     streak: int
     longest: int
 
@@ -245,4 +245,4 @@ class VoteTable:
 
 def _day_of(row: tuple[str, str, int, int, float, float, int, int]) -> DayOfVoter:
     voter, name, calls, best, regret, brier, streak, longest = row
-    return DayOfVoter(voter, name, calls, best, Score(regret, brier), streak, longest)
+    return DayOfVoter(voter, name, calls, best, CallScore(regret, brier), streak, longest)

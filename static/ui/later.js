@@ -171,7 +171,7 @@ export function seatWhenPlayed(...page) {
 export function crowdWhenAsked(...page) {
   /** @type {Promise<ReturnType<typeof import("./crowd.js").mountCrowd>> | null} */ let crowd = null;
   return (frame) => {
-    if (frame.frame === "crowd") crowd ??= styles("crowd").then(() => import("./crowd.js")).then((part) => part.mountCrowd(...page));
+    if (frame.frame === "crowd") crowd ??= styles("crowd").then(async () => (await import("./crowd.js")).mountCrowd(...page));
     crowd?.then((it) => it.take(frame), () => { crowd = null; });
   };
 }

@@ -23,6 +23,9 @@ function secret() {
   return drawn;
 }
 
+/** Milliseconds in which a new question takes no tap: it may be meant for the one before. */
+const SETTLING_MS = 300;
+
 const today = () => new Date().toISOString().slice(0, 10);
 
 /** Best cards in a row today, with one more that was or was not. @param {boolean} isBest */
@@ -41,6 +44,7 @@ export function mountCrowd(root, episodeId, source) {
   const token = secret();
   /** @type {Question | null} */ let question = null;
   let over = false;
+  let shownAt = 0;
   /** Own calls by turn. @type {Map<number, number>} */ const called = new Map();
   const ask = h("p", { class: "crowd__ask" });
   const count = h("span", { class: "quiet crowd__count" });
@@ -106,7 +110,7 @@ export function mountCrowd(root, episodeId, source) {
 
   /** @param {Question} asked */
   function show(asked) {
-    question = asked;
+    [question, shownAt] = [asked, performance.now()];
     setText(ask, asked.words);
     countVotes(asked.votes);
     if (!document.hidden) {
@@ -115,7 +119,7 @@ export function mountCrowd(root, episodeId, source) {
       cards.previousElementSibling?.replaceWith(running);
     }
     const focused = [...cards.children].indexOf(/** @type {any} */ (document.activeElement));
-    replace(cards, ...asked.cards.map((words, card) => h("button", { class: "crowd__card", type: "button", on: { click: () => { if (!called.has(asked.turn)) void choose(card); } } }, words)));
+    replace(cards, ...asked.cards.map((words, card) => h("button", { class: "crowd__card", type: "button", on: { click: () => { if (!called.has(asked.turn) && performance.now() - shownAt > SETTLING_MS) void choose(card); } } }, words)));
     if (focused >= 0) /** @type {HTMLElement} */ (cards.children[focused])?.focus();
     drawCards();
   }

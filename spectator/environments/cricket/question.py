@@ -48,12 +48,12 @@ def question(observation: Observation) -> Question | None:
     if phase == "batter":
         return _players(view, side, "select_batter", "batter", "Who should come in for {team}?")
     if phase == "bowl":
-        return _ball(view, side, balls) if balls % 2 == 0 else _intent(view, "play_delivery", "the next ball")
+        return _ball(view, side, balls) if balls % 2 == 0 else _intent(view, "play_delivery")
     if phase == "bowling_plan":
         if "bowlers" in view["choices"] and balls // 6 % 2 == 0:
             return _players(view, side, first, "bowler", "Who should bowl for {team}?")
-        return _intent(view, _BATTING_ORDERS[first], "now")
-    return _intent(view, first, "now") if phase == "batting_plan" else None
+        return _intent(view, _BATTING_ORDERS[first])
+    return _intent(view, first) if phase == "batting_plan" else None
 
 
 def _ball(view: Mapping[str, Any], side: str, balls: int) -> Question:
@@ -65,13 +65,13 @@ def _ball(view: Mapping[str, Any], side: str, balls: int) -> Question:
     return Question(side, "bowl_delivery", f"What should {_team(view, side)} bowl?", cards)
 
 
-def _intent(view: Mapping[str, Any], answered_by: str, what: str) -> Question:
+def _intent(view: Mapping[str, Any], answered_by: str) -> Question:
     tool = "plan_shot" if answered_by == "play_delivery" else answered_by
     cards = [
         OfferedCall({"tool": tool, "arguments": {"aggression": level}}, words) for words, level in _INTENTS
     ]
     side = str(view["batting"])
-    return Question(side, answered_by, f"How should {_team(view, side)} bat {what}?", cards)
+    return Question(side, answered_by, f"How should {_team(view, side)} bat?", cards)
 
 
 def _players(view: Mapping[str, Any], side: str, tool: str, what: str, words: str) -> Question | None:

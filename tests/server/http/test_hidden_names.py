@@ -42,7 +42,8 @@ STEP = {
 
 
 PAGES = (
-    "/", "/wall", "/compare", "/leaderboard", "/calls", "/watch/{episode_id}", "/replay/{episode_id}", "/docs",
+    "/", "/wall", "/compare", "/leaderboard", "/calls", "/watch/{episode_id}", "/replay/{episode_id}",
+    "/docs",
 )  # fmt: skip
 
 

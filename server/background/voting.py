@@ -23,7 +23,7 @@ from spectator.errors import SpectatorError
 from spectator.evaluation.votes import CallScore, ScoredVote, VoteScores, VoteTable, score_votes, voter_id
 from spectator.events import RecordedEvent
 
-from ..security.faults import VOTED, VOTING_CLOSED, Refused
+from ..security.faults import INVALID, VOTED, VOTING_CLOSED, Refused
 from ..viewers import wire
 from ..viewers.audience import Audience
 from ..viewers.wire import Frame, VoteMessage
@@ -274,6 +274,9 @@ class Voting:
 
     def cast(self, episode_id: str, address: str, sent: VoteMessage) -> Frame:
         """Count a vote that came over a viewer's socket; returns the answer."""
+        if wrong := wire.wrong_in(sent):
+            reason = "; ".join(f"{one.field} {one.rule}" for one in wrong)
+            return wire.vote(sent.turn, refused=INVALID.name, reason=reason)
         try:
             match = self._matches.get(episode_id)
             if match is None:

@@ -26,7 +26,7 @@ from ..security.budget import Held
 from ..security.faults import Refused, documented
 from ..security.requests import address_of
 from ..services import Services, ServicesDep
-from ..viewers.wire import CARDS, MAX_NAME, VOTER_TOKEN, VoteMessage, is_name
+from ..viewers.wire import CARDS, MAX_NAME, VoteMessage, wrong_in
 from .control import ALWAYS
 from .episodes import summary_of
 from .previews import HEIGHT, WIDTH, CannotDraw, Cards, NoFont, PictureCache, draw, public_root
@@ -42,17 +42,14 @@ router = APIRouter(tags=["calling along"], route_class=MaskedRoute)
 class CastVote(Body):
     """A viewer's call before a decision."""
 
-    turn: int | None = Field(default=None, ge=1, description="The question's turn; required")
-    card: int | None = Field(default=None, ge=0, lt=CARDS, description="The card, from 0; required")
+    turn: int | None = Field(default=None, description="The question's turn; required")
+    card: int | None = Field(default=None, description=f"The card, 0 to {CARDS - 1}; required")
     token: str | None = Field(
         default=None,
-        pattern=VOTER_TOKEN,
         description="A random secret of the viewer's own, 16 to 64 letters, digits, _ and -; required",
     )
     name: str = Field(
-        default="",
-        max_length=MAX_NAME,
-        description=f"A name for the table, at most {MAX_NAME} characters; not verified",
+        default="", description=f"A name for the table, at most {MAX_NAME} characters; not verified"
     )
 
 
@@ -148,18 +145,15 @@ async def cast_vote(
 
     The record does not change.
     """
-    turn, card, token, name = sent.turn, sent.card, sent.token, sent.name.strip()
-    wrong = [
-        FieldError(field, "is required")
-        for field in ("turn", "card", "token")
-        if getattr(sent, field) is None
-    ]
-    if not is_name(name):
-        wrong.append(FieldError("name", "must be on one line, without control or invisible characters"))
-    if wrong or turn is None or card is None or token is None:
+    turn, card, token = sent.turn, sent.card, sent.token
+    if turn is None or card is None or token is None:
+        missing = [name for name in ("turn", "card", "token") if getattr(sent, name) is None]
+        raise InvalidRequest([FieldError(name, "is required") for name in missing])
+    vote = VoteMessage(turn, card, token, sent.name.strip())
+    if wrong := wrong_in(vote):
         raise InvalidRequest(wrong)
     match = await _match(services, episode_id)
-    voter = match.vote(address_of(request), VoteMessage(turn, card, token, name))
+    voter = match.vote(address_of(request), vote)
     return VoteReceipt(episode_id=episode_id, turn=turn, card=card, voter=voter)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from spectator.clock import timestamp
 from spectator.episodes.stream import JournalTrouble
-from spectator.errors import ProtocolError
+from spectator.errors import FieldError, ProtocolError
 from spectator.events import UNDECIDED_IN, RecordedEvent, encode_json, record
 
 from ..security.bodies import parse_json
@@ -38,7 +38,7 @@ WRITE_BYTES: Final = 64 * 1024
 SEND_TEXT: Final = "bad message: send text"
 """Reason sent to a viewer that sends binary messages."""
 
-VOTER_TOKEN: Final = r"^[A-Za-z0-9_-]{16,64}$"
+VOTER_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{16,64}")
 """Pattern of a viewer's secret."""
 
 CARDS: Final = 3
@@ -254,19 +254,25 @@ def parse_message(text: str) -> Ping | Position | VoteMessage:
         case {
             "frame": "vote", "turn": int() as turn, "card": int() as card, "token": str() as token,
             "name": str() as name, **rest,
-        } if not rest and not isinstance(turn, bool) and not isinstance(card, bool) and (
-            0 <= card < CARDS and re.match(VOTER_TOKEN, token) and is_name(name)
-        ):  # fmt: skip
+        } if not rest and not isinstance(turn, bool) and not isinstance(card, bool):  # fmt: skip
             return VoteMessage(turn, card, token, name.strip())
     raise _bad(
         'send {"frame":"ping","t":number}, {"frame":"resume","epoch":text,"seq":integer} or '
-        '{"frame":"vote","turn":integer,"card":0 to 2,"token":text,"name":text}'
+        '{"frame":"vote","turn":integer,"card":integer,"token":text,"name":text}'
     )
 
 
-def is_name(name: str) -> bool:
-    """Whether a viewer may call itself that: short, on one line, nothing invisible."""
-    return len(name) <= MAX_NAME and name.isprintable()
+def wrong_in(vote: VoteMessage) -> list[FieldError]:
+    """Return the fields of a vote that break a rule."""
+    found = []
+    if not 0 <= vote.card < CARDS:
+        found.append(FieldError("card", f"must be from 0 to {CARDS - 1}"))
+    if not VOTER_TOKEN.fullmatch(vote.token):
+        found.append(FieldError("token", "must be 16 to 64 letters, digits, _ and -"))
+    if len(vote.name) > MAX_NAME or not vote.name.isprintable():
+        rule = f"must have at most {MAX_NAME} characters on one line, none of them invisible"
+        found.append(FieldError("name", rule))
+    return found
 
 
 def asked_position(query: Mapping[str, str]) -> Position | None:

@@ -134,7 +134,7 @@ def _of(serving: Serving, day: str, voter: str) -> dict[str, Any] | None:
         ({"card": 3}, "card"),
         ({"card": -1}, "card"),
         ({"card": "1"}, "card"),
-        ({"turn": 0}, "turn"),
+        ({"turn": "1"}, "turn"),
         ({"token": "short"}, "token"),
         ({"token": "spaces are not allowed here"}, "token"),
         ({"name": "x" * 25}, "name"),
@@ -151,13 +151,19 @@ def test_a_wrong_field_is_named(
     assert f"'{field}'" in refused(answer, 422, "invalid-request")
 
 
-@pytest.mark.parametrize("change", [{"card": 3}, {"card": True}, {"token": "x"}, {"name": "\n"}, {"more": 1}])
-def test_a_socket_closes_on_a_malformed_vote(
-    serving: Serving, match: tuple[str, ClientConnection], change: dict[str, Any]
+def test_a_socket_refuses_a_wrong_vote_and_closes_on_a_malformed_one(
+    serving: Serving, match: tuple[str, ClientConnection]
 ) -> None:
+    sent = {"frame": "vote", "turn": 1, "card": 0, "token": TOKENS[3], "name": ""}
     with connect(f"{serving.ws_url}/live/{match[0]}", max_queue=None) as viewer:
-        sent = {"frame": "vote", "turn": 1, "card": 0, "token": TOKENS[3], "name": ""}
-        viewer.send(json.dumps({**sent, **change}))
+        for field, value in (("card", 3), ("card", -1), ("token", "x"), ("name", "a\nb"), ("name", "x" * 25)):
+            viewer.send(json.dumps({**sent, field: value}))
+            answer = frame_of(viewer, "vote")
+            assert answer["refused"] == "invalid-request"
+            assert answer["reason"].startswith(f"{field} must ")
+        viewer.send(json.dumps(sent))
+        assert frame_of(viewer, "vote")["refused"] == "voting-closed"
+        viewer.send(json.dumps({**sent, "card": True}))
         assert frame_of(viewer, "bye")["code"] == 4400
 
 

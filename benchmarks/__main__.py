@@ -25,6 +25,7 @@ from benchmarks import (
     soak,
     turns,
     views,
+    votes,
     watch_page,
     watched_loop,
     watched_run,
@@ -46,6 +47,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "journal": journal.measure,
     "turns": turns.measure,
     "views": views.measure,
+    "votes": votes.measure,
     "rollouts": rollouts.measure,
     "openenv": openenv.measure,
     "watch_page": watch_page.measure,
@@ -53,7 +55,7 @@ PARTS: Final[Mapping[str, Callable[[], Iterable[Figure]]]] = {
     "watched_loop": watched_loop.measure,
 }
 
-LONG: Final = {"abuse", "cluster", "kills", "kills_rollouts", "openenv", "recovery", "soak", "views"}
+LONG: Final = {"abuse", "cluster", "kills", "kills_rollouts", "openenv", "recovery", "soak", "views", "votes"}
 """Parts that run only if named, because they take many minutes."""
 
 

@@ -39,6 +39,7 @@ from .http import (
     sign_in,
     start_routes,
     voice,
+    voting,
 )
 from .http.api_reference import reference_router
 from .http.assets import mount_assets
@@ -50,6 +51,7 @@ from .http.responses import Compression
 from .http.seats import Act
 from .http.start_requests import ForkEpisode, StartEpisode
 from .http.templates import Templates
+from .http.voting import CastVote
 from .openenv import register_openenv
 from .process import Server, configure_logging, listen, server_of, within_open_files
 from .security.faults import describe, install_faults
@@ -100,7 +102,7 @@ def create_app(settings: Settings) -> FastAPI:
         app.add_middleware(ForwardedAddress, hops=settings.trusted_hops)
     with_routes = (
         operations, start_routes, control, seats, episodes, leaderboard, analysis, voice, live, sharing,
-        rollouts,
+        rollouts, voting,
     )  # fmt: skip
     templates = Templates(join=settings.join_assets)
     routers = (
@@ -117,6 +119,7 @@ def create_app(settings: Settings) -> FastAPI:
         sharing.sharing_pages(templates),
         moments.moment_pages(templates),
         analysis.reliability_page(templates),
+        voting.calls_pages(templates),
         voice.voice_page(templates),
         reference_router(templates),
     )
@@ -125,7 +128,7 @@ def create_app(settings: Settings) -> FastAPI:
     install_error_pages(app, templates)
     mount_assets(app, join=settings.join_assets)
     openenv = register_openenv(app, settings)
-    describe(app, StartEpisode, ForkEpisode, ChooseEpisode, ChoosePace, Act, ChooseName, GiveNote)
+    describe(app, StartEpisode, ForkEpisode, ChooseEpisode, ChoosePace, Act, ChooseName, GiveNote, CastVote)
     app.router.routes.append(Route(OPENAPI_URL, _openapi_route(app), include_in_schema=False))
     return app
 

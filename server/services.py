@@ -26,6 +26,7 @@ from .background.housekeeping import Deletions, Housekeeper, UnfinishedQuota
 from .background.narration import Narration
 from .background.recovery import Readiness, Takeover, UnplayedEpisodes
 from .background.router_models import RouterModels
+from .background.voting import Voting
 from .journal import JoinedJournal
 from .security.budget import Budget
 from .security.masking import OperatorOrders
@@ -87,6 +88,7 @@ class Services:
     starters: StarterRegistry | None
     deletions: Deletions
     notes: NoteStore
+    voting: Voting
     exhibition: Exhibition
     loop_lag: LoopLag
     unfinished_quota: UnfinishedQuota

@@ -251,6 +251,8 @@ class Settings(CapSettings):
     """Notes on episodes that one address may write per minute; 0 = no limit."""
     notes_per_hour: Annotated[int, Field(ge=0)] = 1000
     """Notes that all visitors together may write per hour; 0 = no limit."""
+    votes_per_minute: Annotated[int, Field(ge=0)] = 60
+    """Votes on decisions that viewers at one address may give per minute; 0 = no limit."""
     resets_per_minute: Annotated[int, Field(ge=0)] = 0
     """Episodes that one address may begin in OpenEnv environments per minute; 0 = no limit."""
     resets_per_hour: Annotated[int, Field(ge=0)] = 0

@@ -37,6 +37,7 @@ from spectator.errors import (
 from spectator.evaluation.figures import FILE as FIGURES_FILE
 from spectator.evaluation.figures import FigureStore
 from spectator.evaluation.standings import Scorekeeper
+from spectator.evaluation.votes import VOTES_FILE, VoteTable
 from spectator.journal.commands import Commands
 from spectator.journal.contract import Journal
 from spectator.journal.notes import FILE as NOTES_FILE
@@ -55,6 +56,7 @@ from .background.live_notices import open_notices
 from .background.narration import open_narration
 from .background.recovery import CommandPoller, Readiness, Takeover, UnplayedEpisodes
 from .background.router_models import RouterModels
+from .background.voting import Voting
 from .http.command_handlers import carry_out
 from .journal import journal_url, open_journal
 from .security.budget import Budget
@@ -208,6 +210,11 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         shown = WatchableEpisodes(
             supervisor, recovery, journal, runs, None if others is None else others.followed
         )
+        votes = VoteTable(settings.data_dir / VOTES_FILE)
+        voting = Voting(
+            audience, PublicReader(journal, cast.load), alternatives, votes, budget.count_vote, clock, tasks
+        )
+        stack.callback(voting.stop)
         feeds = FeedSources(
             episodes=shown,
             records=records,
@@ -215,6 +222,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             audience=audience,
             waiters=NextEpisodeWaiters(signals.next_start, tasks),
             names=orders,
+            cast=voting.cast,
             elsewhere=tuple if others is None else others.listed,
         )
         services = Services(
@@ -247,6 +255,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             starters=starters,
             deletions=Deletions(journal, settings.data_dir, clock),
             notes=NoteStore(settings.data_dir / NOTES_FILE),
+            voting=voting,
             exhibition=exhibition,
             loop_lag=loop_lag,
             unfinished_quota=unfinished,

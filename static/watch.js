@@ -13,7 +13,7 @@ import { mountFeed } from "./ui/feed.js";
 import { mountGoTo, placeNamed, seqOf } from "./ui/go_to.js";
 import { mountHeader } from "./ui/header.js";
 import { mountKeys } from "./ui/keys.js";
-import { aboutWhenAsked, clipWhenAsked, endingWhenOver, forkWhenAsked, operatorWhenUsed, plainWhenAsked, readingWhenSlow, seatWhenPlayed, shareWhenUsed, soundWhenUsed } from "./ui/later.js";
+import { aboutWhenAsked, clipWhenAsked, crowdWhenAsked, endingWhenOver, forkWhenAsked, operatorWhenUsed, plainWhenAsked, readingWhenSlow, seatWhenPlayed, shareWhenUsed, soundWhenUsed } from "./ui/later.js";
 import { mountMind } from "./ui/mind.js";
 import { mountNotice } from "./ui/notice.js";
 import { hostPanel } from "./ui/panel_host.js";
@@ -40,7 +40,7 @@ const wanted = new URLSearchParams(location.search).get("seq") ?? new URLSearchP
 
 const timeline = new Timeline(JSON.parse(beats || "{}"), JSON.parse(chapters || "{}"));
 const player = new Player(timeline);
-const source = new Source({ root, episodeId, timeline, onChange: schedule, onFrame: (frame) => { work.take(frame); notice.take(frame); }, onReading: readingWhenSlow(byId("notice")) });
+const source = new Source({ root, episodeId, timeline, onChange: schedule, onFrame: (frame) => { work.take(frame); notice.take(frame); crowd(frame); }, onReading: readingWhenSlow(byId("notice")) });
 let scheduled = false;
 let restUntil = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */ let resting;
@@ -59,6 +59,7 @@ const work = watchWork({ timeline, player, isLive, schedule });
 const mind = mountMind(byId("mind"));
 const feed = mountFeed(byId("feed"), { timeline, wholeRecord, momentPage, schedule: () => { drawnSeq = -1; schedule(); } });
 const decisions = decisionsWhenAsked(byId("feed"), root, episodeId, { timeline, seq: () => player.seq, names: () => panel.names(timeline.headState), wholeRecord, schedule, act, weighs: stage.dataset.analyst === "true" });
+const crowd = crowdWhenAsked(root, episodeId, source);
 const notice = mountNotice(byId("notice"));
 const announcer = mountAnnouncer(byId("announce"));
 const operator = operatorWhenUsed(byId("control"), root, episodeId);

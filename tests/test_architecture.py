@@ -75,7 +75,7 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
     ("grading",),
     ("environment", "simulation", "prompt"),
     ("oracle", "calls", "trained"),
-    ("analyst", "cricsheet"),
+    ("analyst", "cricsheet", "question"),
     ("scorebook_compiler",),
     ("imported_matches",),
     ("world",),

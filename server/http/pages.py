@@ -328,6 +328,8 @@ async def _episode_page(request: Request, templates: Templates, episode_id: str,
         preview,
         title=mask(preview.title), headline=mask(preview.headline), description=mask(preview.description),
     )  # fmt: skip
+    if running is not None:
+        services.voting.of(running)  # viewers of this page are asked from now on
     first = preview.headline if running is None else await headline_now(services, running)
     if replay or {"seq", "at"} & request.query_params.keys():
         first = ""

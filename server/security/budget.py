@@ -147,6 +147,8 @@ class Budget:
         """Characters that episodes of each address recorded in the last hour."""
         self.compute = _per_minute(settings.openenv_compute_s_per_minute, clock)
         """Seconds that private environments of each address compute."""
+        self.votes = RateLimit(settings.votes_per_minute, MINUTE_S, clock)
+        """Votes of viewers at each address."""
         self.analyses = _per_minute(settings.alternatives_s_per_minute, clock)
         """Seconds spent on evaluating alternatives for each address."""
         self.requests = _per_minute(settings.requests_per_minute, clock)
@@ -276,6 +278,15 @@ class Budget:
         """Count seconds spent on evaluating alternatives."""
         if not self._guard.is_operator(connection):
             self.analyses.spend(seconds, address_of(connection))
+
+    def count_vote(self, address: str) -> None:
+        """Count a vote of a viewer.
+
+        Raises:
+            Refused: There were too many from its address recently.
+        """
+        if (wait_s := self.votes.take(address)) > 0:
+            raise self.too_often("votes_per_minute", wait_s, "votes from this address")
 
     def refuse_request(self, address: str) -> Refused | None:
         """Count a request of ``address``, or return its rejection."""

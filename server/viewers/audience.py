@@ -108,6 +108,10 @@ class Audience:
         self._addresses[address] += 1
         return viewer
 
+    def address_of(self, viewer: Viewer) -> str:
+        """Return the address of an admitted viewer."""
+        return self._viewers[viewer]
+
     def refusal(self) -> Close:
         """Return why viewers are not admitted."""
         return Close.RESTARTING if self._closing else Close.FULL

@@ -31,7 +31,7 @@ from .broadcast import Relay, in_turns
 from .other_servers import FollowedEpisodes
 from .run_boards import RunBoards
 from .viewer import SendFrames, Viewer
-from .wire import EPISODE_ID, Frame, Position
+from .wire import EPISODE_ID, Frame, Position, VoteMessage
 
 _Key = TypeVar("_Key")
 _Result = TypeVar("_Result")
@@ -132,7 +132,11 @@ READ_EVENTS: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class FeedSources:
-    """Where feeds find episodes."""
+    """Where feeds find episodes.
+
+    Args:
+        cast: Counts a vote on an episode from an address, and returns the answer; omitted where none count.
+    """
 
     episodes: WatchableEpisodes
     records: PublicReader
@@ -141,6 +145,7 @@ class FeedSources:
     waiters: NextEpisodeWaiters
     names: NameMaskSource
     elsewhere: Callable[[], Sequence[EpisodeSummary]] = tuple
+    cast: Callable[[str, str, VoteMessage], Frame] | None = None
 
 
 class EpisodeFeed:
@@ -196,11 +201,13 @@ class EpisodeFeed:
             self._waiters.discard(self._viewer)
         if self._relay is not None:
             self._audience.unwatch(self._viewer, self._relay)
-            self._relay = None
+            self._relay = self._viewer.cast = None
 
     async def _join(self, live: EpisodeView) -> None:
         viewer, asked, self._asked = self._viewer, self._asked, None
         self._relay = relay = self._audience.watch(viewer, live)
+        if (cast := self._sources.cast) is not None:
+            viewer.cast = partial(cast, live.episode_id, self._audience.address_of(viewer))
         head = live.head_seq  # no await between these lines
         resumable = _provable(asked, live.epoch, head)
         first = None if resumable else relay.snapshot()

@@ -11,7 +11,7 @@ from spectator.errors import ProtocolError
 from ..security.faults import Close
 from ..security.rate_limits import TokenBucket
 from . import wire
-from .wire import Batch, Frame, Ping, Position
+from .wire import Batch, Frame, Ping, Position, VoteMessage
 
 
 class ViewerTransport(Protocol):
@@ -62,7 +62,7 @@ class Viewer:
     """
 
     __slots__ = (
-        "_asked", "_backlog", "_backlog_bytes", "_evicted", "_transport", "backlog_size", "caught_up",
+        "_asked", "_backlog", "_backlog_bytes", "_evicted", "_transport", "backlog_size", "cast", "caught_up",
         "descriptor", "over", "position", "sync_group", "write",
     )  # fmt: skip
 
@@ -77,6 +77,8 @@ class Viewer:
         """Whether nothing follows after the backlog."""
         self.backlog_size = 0
         """Size of the backlog in characters."""
+        self.cast: Callable[[VoteMessage], Frame] | None = None
+        """Counts its vote and returns the answer, while it watches an episode."""
         self.write = transport.write
         self.descriptor = transport.descriptor
         self._transport = transport
@@ -201,12 +203,18 @@ class InboundMessages:
         """Handle a message of ``viewer``."""
         self._spend(1.0)
         message = wire.parse_message(text)
-        if isinstance(message, Ping):
-            for answer in wire.batches([wire.pong(message.t)]):
-                viewer.send(answer)
-        else:
+        if isinstance(message, Position):
             self._spend(RESUME_COST)
             viewer.request_resume(message)
+            return
+        if isinstance(message, Ping):
+            answer = wire.pong(message.t)
+        elif viewer.cast is not None:
+            answer = viewer.cast(message)
+        else:
+            return
+        for batch in wire.batches([answer]):
+            viewer.send(batch)
 
     def _spend(self, messages: float) -> None:
         if not self._bucket.spend(messages):

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from spectator.clock import timestamp
 from spectator.episodes.stream import JournalTrouble
-from spectator.errors import ProtocolError
+from spectator.errors import FieldError, ProtocolError
 from spectator.events import UNDECIDED_IN, RecordedEvent, encode_json, record
 
 from ..security.bodies import parse_json
@@ -37,6 +37,13 @@ WRITE_BYTES: Final = 64 * 1024
 
 SEND_TEXT: Final = "bad message: send text"
 """Reason sent to a viewer that sends binary messages."""
+
+VOTER_TOKEN: Final = re.compile(r"[A-Za-z0-9_-]{16,64}")
+"""Pattern of a viewer's secret."""
+
+CARDS: Final = 3
+MAX_NAME: Final = 24
+"""Most characters of a viewer's name."""
 
 EPOCH: Final = re.compile(r"[0-9A-Za-z_-]{1,32}")
 SEQ: Final = re.compile(r"-?\d{1,20}")
@@ -92,6 +99,22 @@ class Ping:
     t: float
 
 
+@dataclass(frozen=True, slots=True)
+class VoteMessage:
+    """A viewer's call before a decision.
+
+    Args:
+        card: From 0.
+        token: A secret of the viewer's own, as in :data:`VOTER_TOKEN`.
+        name: A name for the table; empty for none.
+    """
+
+    turn: int
+    card: int
+    token: str
+    name: str
+
+
 def masked(frame: Frame, mask: NameMask) -> Frame:
     """Return the frame without the names that ``mask`` hides."""
     text = mask.json(frame.text)
@@ -132,6 +155,19 @@ def event_frame(recorded: RecordedEvent) -> Frame:
 def viewers(count: int) -> Frame:
     """Send the number of viewers of this episode."""
     return _frame("viewers", count=count)
+
+
+def crowd(**fields: Any) -> Frame:
+    """Send a question to viewers, the number of their votes on it, or its result.
+
+    It is never recorded.
+    """
+    return _frame("crowd", **fields)
+
+
+def vote(turn: int, **fields: Any) -> Frame:
+    """Answer a viewer's vote: its public id, or why it was not counted."""
+    return _frame("vote", turn=turn, **fields)
 
 
 def thought(actor: str, turn: int, **fields: Any) -> Frame:
@@ -200,7 +236,7 @@ def framed(payload: bytes, *, opcode: int = 0x1) -> bytes:
     return head + b"\x7f" + length.to_bytes(8, "big") + payload
 
 
-def parse_message(text: str) -> Ping | Position:
+def parse_message(text: str) -> Ping | Position | VoteMessage:
     """Parse a viewer's message."""
     try:
         message = parse_json(text)
@@ -215,7 +251,28 @@ def parse_message(text: str) -> Ping | Position:
             not rest and not isinstance(seq, bool) and EPOCH.fullmatch(epoch)
         ):
             return Position(epoch, seq)
-    raise _bad('send {"frame":"ping","t":number} or {"frame":"resume","epoch":text,"seq":integer}')
+        case {
+            "frame": "vote", "turn": int() as turn, "card": int() as card, "token": str() as token,
+            "name": str() as name, **rest,
+        } if not rest and not isinstance(turn, bool) and not isinstance(card, bool):  # fmt: skip
+            return VoteMessage(turn, card, token, name.strip())
+    raise _bad(
+        'send {"frame":"ping","t":number}, {"frame":"resume","epoch":text,"seq":integer} or '
+        '{"frame":"vote","turn":integer,"card":integer,"token":text,"name":text}'
+    )
+
+
+def wrong_in(vote: VoteMessage) -> list[FieldError]:
+    """Return the fields of a vote that break a rule."""
+    found = []
+    if not 0 <= vote.card < CARDS:
+        found.append(FieldError("card", f"must be from 0 to {CARDS - 1}"))
+    if not VOTER_TOKEN.fullmatch(vote.token):
+        found.append(FieldError("token", "must be 16 to 64 letters, digits, _ and -"))
+    if len(vote.name) > MAX_NAME or not vote.name.isprintable():
+        rule = f"must have at most {MAX_NAME} characters on one line, none of them invisible"
+        found.append(FieldError("name", rule))
+    return found
 
 
 def asked_position(query: Mapping[str, str]) -> Position | None:

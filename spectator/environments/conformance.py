@@ -252,8 +252,23 @@ def _check_along_the_way(
             if environment.truth():
                 yield "the truth is readable before the end"
             yield from _check_future(world, environment, played, number)
-        environment.step(action)
+        shown = environment.step(action)
         environment.facts()
+        yield from _check_question(world, shown, number + 1)
+
+
+def _check_question(world: World, shown: Observation, number: int) -> Iterator[str]:
+    """Check that viewers are offered different calls, which an analyst can score."""
+    question = None if world.question is None or shown.done else world.question(shown)
+    if question is None:
+        return
+    if world.analyst is None:
+        yield f"at decision {number} viewers are asked, but there is no analyst to score them"
+    offered = [(encode_json(card.action), card.words) for card in question.cards]
+    if len(offered) != 3 or any(len(set(part)) != 3 for part in zip(*offered, strict=True)):
+        yield f"at decision {number} viewers are not offered three different calls"
+    if question.actor not in world.actors or not question.words:
+        yield f"at decision {number} viewers are asked for no actor, or without words"
 
 
 def _malformed(world: World) -> Iterator[Mapping[str, Any]]:

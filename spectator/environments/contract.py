@@ -7,8 +7,8 @@ A world is independent of the web, the clock, and its viewers. It declares itsel
 Drivers, replays and forks use only :class:`Stepper`. ``spectator.steppers`` implements it: in the caller's
 thread, on a separate thread, and on another server.
 
-An :class:`Analyst` evaluates the alternatives to a decision. A :class:`SceneArtist` draws events, for clips
-of moments.
+An :class:`Analyst` evaluates the alternatives to a decision. A :class:`Question` offers viewers three actions
+for the next one. A :class:`SceneArtist` draws events, for clips of moments.
 """
 
 from __future__ import annotations
@@ -232,12 +232,39 @@ class Alternatives:
         weighed: Number of evaluated actions.
         futures: Number of simulated futures.
         how: What is simulated, in a sentence; if ``best`` is empty, why nothing is.
+        cards: The evaluation of each card that was asked for; empty if they cannot be evaluated here.
     """
 
     best: Sequence[Alternative]
     weighed: int
     futures: int
     how: str
+    cards: Sequence[Alternative] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OfferedCall:
+    """An action that viewers may choose, in words for people."""
+
+    action: Action
+    words: str
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """Three actions among which viewers choose before a decision.
+
+    Args:
+        actor: Who will decide.
+        answered_by: The tool of that decision; the next one of ``actor`` with this tool answers.
+        words: The question.
+        cards: Three different actions, legal by what is public, that reveal nothing hidden.
+    """
+
+    actor: str
+    answered_by: str
+    words: str
+    cards: Sequence[OfferedCall]
 
 
 class Analyst(Protocol):
@@ -256,11 +283,12 @@ class Analyst(Protocol):
         """Carry out the next decision; see :meth:`spectator.environments.contract.Environment.step`."""
         ...
 
-    def alternatives(self, decided: Action) -> Alternatives:
+    def alternatives(self, decided: Action, cards: Sequence[Action] = ()) -> Alternatives:
         """Evaluate the alternatives at the current decision, without changing the position.
 
         Args:
             decided: The action that was played.
+            cards: Actions to evaluate as well, as in a :class:`Question`.
         """
         ...
 

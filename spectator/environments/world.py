@@ -19,6 +19,7 @@ from spectator.environments.contract import (
     ObservationModel,
     OptionsModel,
     Projection,
+    Question,
     SceneArtist,
     StateModel,
     Stepper,
@@ -160,6 +161,8 @@ class World:
         showcase: Pairs of captain and opponent worth watching, best first; for :meth:`pairings`.
         analyst: Makes a :class:`.contract.Analyst`, which evaluates alternatives; ``None`` if the world does
             not support them.
+        question: Returns what viewers may call before the next decision, from the observation before it;
+            ``None`` if nothing now, or in worlds without an ``analyst``.
         sides: Returns the names of the actors' sides, such as teams, in the order of the actors, from the
             world's part of the viewers' state; empty while they are unknown, ``None`` in worlds without them.
         moment_name: Names what happened at an event in a word or two, from the world's part of the viewers'
@@ -220,6 +223,7 @@ class World:
     snapshot_for: Callable[[bytes, str], bytes] | None = None
     title_of_one: str = ""
     analyst: Callable[[], Analyst] | None = None
+    question: Callable[[Observation], Question | None] | None = None
     showcase: Sequence[tuple[str, str]] = ()
     weigh_draft: Callable[[Observation, Sequence[Any]], Mapping[str, Any]] | None = None
     rival_reward: RivalReward | None = None

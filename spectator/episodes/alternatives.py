@@ -69,6 +69,7 @@ class AnalysisRequest:
         seed: Its seed.
         actors: Who made each decision up to the requested one.
         actions: The action of each of these decisions.
+        cards: Actions to evaluate as well.
     """
 
     episode_id: str
@@ -77,6 +78,7 @@ class AnalysisRequest:
     options: Mapping[str, Any]
     actors: Sequence[str]
     actions: Sequence[Mapping[str, Any]]
+    cards: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
     def of(cls, episode_id: str, made: DecisionsOnRecord, place: int) -> AnalysisRequest:
@@ -88,15 +90,16 @@ class AnalysisRequest:
         )  # fmt: skip
 
 
+MOST_FOLLOWED: Final = 4
+"""Episodes whose analysts are kept, since viewers of several may ask in turn."""
+
+
 class Analyses:
-    """Replays a world's analyst up to a decision; continues for later decisions of the same episode."""
+    """Replays worlds' analysts up to a decision; continues for later decisions of the same episodes."""
 
     def __init__(self, load: LoadWorld = load_world) -> None:
         self._load = load
-        self._episode: tuple[Any, ...] = ()
-        self._analyst: Analyst | None = None
-        self._done: list[Mapping[str, Any]] = []
-        self._turn: str | None = None
+        self._followed: list[_FollowedDecisions] = []
 
     def alternatives(self, wanted: AnalysisRequest) -> dict[str, Any]:
         """Return the alternatives as plain JSON; see :mod:`spectator.environments.contract`.
@@ -104,34 +107,52 @@ class Analyses:
         Raises:
             AnalysisDiverged: The record cannot be reproduced, or the world has no analyst.
         """
-        before = list(wanted.actions[:-1])
-        episode = wanted.episode_id, wanted.world, wanted.seed, wanted.options
-        if self._analyst is None or episode != self._episode or before[: len(self._done)] != self._done:
-            self._begin(wanted)
-            self._episode = episode
-        analyst = self._analyst
-        assert analyst is not None, "set by _begin"
-        for action in before[len(self._done) :]:
-            self._check_turn(wanted.actors[len(self._done)])
-            self._turn = analyst.step(action).actor
-            self._done.append(action)
-        self._check_turn(wanted.actors[-1])
-        return asdict(analyst.alternatives(wanted.actions[-1]))
+        known = next((one for one in self._followed if one.leads_to(wanted)), None)
+        if known is not None:
+            self._followed.remove(known)
+        followed = known or _FollowedDecisions(wanted, self._load)
+        found = followed.alternatives(wanted)
+        self._followed = [*self._followed, followed][-MOST_FOLLOWED:]
+        return found
 
-    def _begin(self, wanted: AnalysisRequest) -> None:
-        world = self._load(wanted.world)
+
+class _FollowedDecisions:
+    """An analyst and the decisions that it has followed."""
+
+    def __init__(self, wanted: AnalysisRequest, load: LoadWorld) -> None:
+        world = load(wanted.world)
         if world.analyst is None:
             raise AnalysisDiverged(f"{world.title} does not support alternatives")
-        self._analyst, self._done = world.analyst(), []
+        self._analyst: Analyst = world.analyst()
+        self._episode = _episode_of(wanted)
+        self._done: list[Mapping[str, Any]] = []
         options = world.options_type.model_validate(wanted.options).model_dump()
         first = self._analyst.reset(seed=wanted.seed, episode_id=wanted.episode_id, options=options)
         self._turn = first.actor
 
+    def leads_to(self, wanted: AnalysisRequest) -> bool:
+        """Whether the decision is one of the same episode, and not before those followed."""
+        before = list(wanted.actions[:-1])
+        return _episode_of(wanted) == self._episode and before[: len(self._done)] == self._done
+
+    def alternatives(self, wanted: AnalysisRequest) -> dict[str, Any]:
+        for action in wanted.actions[len(self._done) : -1]:
+            self._check_turn(wanted.actors[len(self._done)])
+            self._turn = self._analyst.step(action).actor
+            self._done.append(action)
+        self._check_turn(wanted.actors[-1])
+        decided, cards = wanted.actions[-1], wanted.cards
+        found = self._analyst.alternatives(decided, cards) if cards else self._analyst.alternatives(decided)
+        return asdict(found)
+
     def _check_turn(self, actor: str) -> None:
         if self._turn != actor:
             place, expected = len(self._done) + 1, self._turn or "no actor"
-            self._analyst = None
             raise AnalysisDiverged(f"{actor} made decision {place}, but the replay asks {expected}")
+
+
+def _episode_of(wanted: AnalysisRequest) -> tuple[Any, ...]:
+    return wanted.episode_id, wanted.world, wanted.seed, wanted.options
 
 
 def answer(analyses: Analyses, line: bytes) -> dict[str, Any]:

@@ -178,6 +178,8 @@ class Driver:
             own=self._own,
         )
         self._refusals: dict[str, int] = {} if past is None else dict(past.refusals)
+        self.awaited: Observation | None = None
+        """What the next actor to decide sees; ``None`` before the first turn."""
         self._ended: EpisodeEnded | None = None
         self._turn = 0 if past is None else past.turn
         self._total = 0.0 if past is None else past.total
@@ -346,6 +348,7 @@ class Driver:
                 longer = f"longer than {self._limits.episode_s:g} s of play"
                 return cut_short("timeout", longer, self._turn)
             stepped, facts, calls = await self._take_turn(stepped.observation)
+            self.awaited = stepped.observation
             attachments = Attachments(calls=[calls]) if calls else None
             recorded = await self._outside_play(self._emit([(self._turn, facts)], attachments=attachments))
         await control.keep_pace(began, beats_in(facts, beats))

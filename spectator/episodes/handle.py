@@ -42,6 +42,7 @@ from spectator.events import (
     core_fact,
 )
 from spectator.journal.contract import Attachments
+from spectator.observations import Observation
 from spectator.policies.policy import Policy, Preset
 from spectator.policies.spending import EpisodeBudget, SpendLedger, Spent
 from spectator.steppers.remote import AGENT, Observed
@@ -62,6 +63,7 @@ class ExternalDriver:
     """
 
     deciding: None = None
+    awaited: None = None
 
     def __init__(self, stream: Stream, control: Control, characters: float = math.inf) -> None:
         self.turn = 0
@@ -253,6 +255,11 @@ class EpisodeHandle:
     def deciding(self) -> str | None:
         """The actor that is deciding now, if any."""
         return self._driver.deciding
+
+    @property
+    def awaited(self) -> Observation | None:
+        """What the next actor to decide sees, after :attr:`turn`; ``None`` if unknown."""
+        return self._driver.awaited
 
     def policy(self, actor: str) -> Policy | None:
         """Return the policy of ``actor``; ``None`` before the policies are built."""

@@ -23,6 +23,8 @@ import { parseJson } from "./json.js";
  *   | {frame: "viewers", count: number}
  *   | {frame: "trouble", message: string | null, since: string | null}
  *   | {frame: "pong", t: number}
+ *   | {frame: "vote", turn: number, voter?: string, refused?: string, reason?: string}
+ *   | {frame: "crowd", question?: any, result?: any, turn?: number, votes?: number}
  *   | import("./thoughts.js").ThoughtFrame
  *   | {frame: "bye", code: number, reconnect: boolean, reason: string}} Frame
  */
@@ -44,6 +46,8 @@ const SHAPES = {
   pong: {},
   thought: { actor: isText, turn: isCount, part: isCount, thought: isText, answer: isText, elapsed_s: isSeconds },
   bye: { reason: isText },
+  crowd: {},
+  vote: {},
 };
 
 /**

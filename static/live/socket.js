@@ -157,10 +157,13 @@ export class Connection {
     }, PING_EVERY_MS);
   }
 
-  #ping() {
-    if (this.#greeted && this.#socket?.readyState === 1) {
-      this.#socket.send(JSON.stringify({ frame: "ping", t: Math.round(this.#ports.now()) }));
-    }
+  #ping() { this.send({ frame: "ping", t: Math.round(this.#ports.now()) }); }
+
+  /** Send a message to the server. @param {object} message @returns {boolean} whether this way carries it */
+  send(message) {
+    if (!this.#greeted || this.#socket?.readyState !== 1) return false;
+    this.#socket.send(JSON.stringify(message));
+    return this.#ways[this.#way].name === "socket";
   }
 
   #stopTimers() {

@@ -59,6 +59,9 @@ export class Source {
     this.#connection.open();
   }
 
+  /** Send a message to the server. @param {object} message @returns {boolean} whether it is on its way */
+  send(message) { return this.#connection.send(message); }
+
   /** The page was shown, or the network came back. */
   wake() {
     if (this.#connected && !this.over) this.#connection.wake();

@@ -63,35 +63,33 @@ export function plainWhenAsked(page) {
   return { update(state, view) { text()?.update(state, view); } };
 }
 
-/** @param {HTMLButtonElement} button @param {string} root @param {string} episodeId @returns {ReturnType<typeof import("./about.js").mountAbout>} */
-export function aboutWhenAsked(button, root, episodeId) {
-  /** @type {[any, number]} */ let newest = [{}, 0];
-  const about = mountOnUse(button, async () => {
-    const part = (await import("./about.js")).mountAbout(button, root, episodeId);
-    part.update(...newest);
-    return part;
+/**
+ * The same for a part that is updated: it begins with the newest state.
+ * @param {HTMLElement} button @param {() => Promise<{update: (...newest: any[]) => void}>} mount
+ */
+function updatedWhenUsed(button, mount) {
+  /** @type {any[]} */ let newest = [];
+  const part = mountOnUse(button, async () => {
+    const mounted = await mount();
+    if (newest.length) mounted.update(...newest);
+    return mounted;
   });
-  return {
-    update(state, headSeq) {
-      newest = [state, headSeq];
-      about()?.update(state, headSeq);
-    },
+  return (/** @type {any[]} */ ...state) => {
+    newest = state;
+    part()?.update(...state);
   };
 }
 
+/** @param {HTMLButtonElement} button @param {string} root @param {string} episodeId @returns {ReturnType<typeof import("./about.js").mountAbout>} */
+export const aboutWhenAsked = (button, root, episodeId) => ({ update: updatedWhenUsed(button, async () => (await import("./about.js")).mountAbout(button, root, episodeId)) });
+
 /** @param {HTMLButtonElement} opener @param {string} root @param {string} episodeId @returns {ReturnType<typeof import("./operator.js").mountOperator>} */
 export function operatorWhenUsed(opener, root, episodeId) {
-  /** @type {Record<string, any>} */ let newest = {};
-  const operator = mountOnUse(opener, async () => {
-    const part = (await import("./operator.js")).mountOperator(opener, root, episodeId);
-    part.update(newest);
-    return part;
-  });
+  const update = updatedWhenUsed(opener, async () => (await import("./operator.js")).mountOperator(opener, root, episodeId));
   return {
     update(state) {
-      newest = state;
       opener.hidden = playedElsewhere(state.episode);
-      operator()?.update(state);
+      update(state);
     },
   };
 }
@@ -172,6 +170,15 @@ export function seatWhenPlayed(...page) {
       if (seat) seat.update(state, names);
       else if (!fetching && Object.values(state.episode?.seats ?? {}).some((one) => one.source === "human")) void fetchSeat();
     },
+  };
+}
+
+/** What viewers call along, fetched with its first frame. @param {Parameters<typeof import("./crowd.js").mountCrowd>} page @returns {(frame: any) => void} */
+export function crowdWhenAsked(...page) {
+  /** @type {Promise<ReturnType<typeof import("./crowd.js").mountCrowd>> | null} */ let crowd = null;
+  return (frame) => {
+    if (frame.frame === "crowd") crowd ??= styles("crowd").then(async () => (await import("./crowd.js")).mountCrowd(...page));
+    crowd?.then((it) => it.take(frame), () => { crowd = null; });
   };
 }
 

@@ -12,7 +12,7 @@ import pytest
 
 from spectator.catalog import load_world, world_names
 from spectator.environments.conformance import ConformanceError, check_world
-from spectator.environments.contract import OptionsModel
+from spectator.environments.contract import OfferedCall, OptionsModel, Question
 from spectator.environments.counting import WORLD
 from spectator.environments.counting.world import CountingEnvironment, snapshot_for
 from spectator.environments.world import World
@@ -99,6 +99,11 @@ class NoDefaults(OptionsModel):
     turns: int
 
 
+def same_thrice(shown: Observation) -> Question:
+    call = OfferedCall({"text": "ACTION: 1"}, "one")
+    return Question(str(shown.actor), "", "What next?", [call, call, call])
+
+
 @pytest.mark.parametrize(
     ("changes", "finding"),
     [
@@ -111,6 +116,8 @@ class NoDefaults(OptionsModel):
         ({"picture": lambda world: {"ball": None}}, "picture contains null"),
         ({"picture": lambda world: {"row": ["x"] * 300}}, "picture has 1209 bytes; the maximum is 1024"),
         ({"picture": lambda world: {"marks": [0]}}, "marks are not among its 0 chances"),
+        ({"question": same_thrice}, "no analyst to score them"),
+        ({"question": same_thrice}, "not offered three different calls"),
         ({"snapshot_for": forgetful}, "changes more of a snapshot than the episode's id"),
     ],
 )

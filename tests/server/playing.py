@@ -97,7 +97,7 @@ class Play:
         self.episodes = self.records = self.left = self
         self.reads = 0
         self.thinking = Thinking(ManualClock())
-        self.trouble = None
+        self.trouble = self.cast = None
 
     async def news(self) -> None:
         """Nothing goes wrong."""

@@ -8,7 +8,7 @@ for the current batter at the time of the order.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 from typing import Any, Final, NamedTuple, TypeVar
@@ -419,7 +419,7 @@ class CricketAnalyst(CricketEnvironment):
         self.facts()
         return observation
 
-    def alternatives(self, decided: Action) -> Alternatives:
+    def alternatives(self, decided: Action, cards: Sequence[Action] = ()) -> Alternatives:
         """Return the alternatives to ``decided`` in the current state."""
         game = self._playing
         phase, side = game.turn()
@@ -435,23 +435,30 @@ class CricketAnalyst(CricketEnvironment):
         found: tuple[Weighed, Call] | None
         if phase in ("bowl", "bat"):
             after = game if tool in ADVANCING else twin._playing
-            found = self._weigh_ball(side, tool, given, after.captains[side], seed)
+            offered = {card["tool"] for card in cards}
+            found = self._weigh_ball(side, tool, given, after.captains[side], seed, offered)
         elif phase in ("bowling_plan", "batting_plan"):
             found = weigh_orders(game, tool, self._legal[0], given, seed)
         else:
             found = weigh_choice(game, side, tool, given, seed)
-        return NOTHING if found is None else best_of(*found)
+        return NOTHING if found is None else best_of(*found, cards)
 
     def _weigh_ball(
-        self, side: Side, tool: str, given: Mapping[str, Any], after: CaptainState, seed: int
+        self,
+        side: Side,
+        tool: str,
+        given: Mapping[str, Any],
+        after: CaptainState,
+        seed: int,
+        offered: Collection[str],
     ) -> tuple[Weighed, Call] | None:
         """Weigh the calls for the ball.
 
-        With an advancing call, the calls made before it count as well.
+        With an advancing call, the calls made before it count as well, as do those ``offered`` before them.
         """
         game = self._playing
         own = game.captains[side]
-        legal = (*self._legal, *own.turn_tools) if tool in ADVANCING else self._legal
+        legal = (*self._legal, *own.turn_tools, *offered) if tool in ADVANCING else self._legal
         if side == game.playing.fielding_side:
             calls = list(bowling_calls(game, own.bowling_intent(), legal))
             return weigh_ball(game, calls, IntendedCall(tool, given, after.bowling_intent()), seed)

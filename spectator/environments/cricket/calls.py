@@ -8,6 +8,7 @@ eleven outcomes and differ only in how likely each outcome is.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,6 +27,7 @@ from spectator.environments.cricket.match.engine import NEUTRAL, BattingIntent, 
 from spectator.environments.cricket.match.field import STANDARD, standard_field
 from spectator.environments.cricket.match.forecasts import read_state
 from spectator.environments.cricket.match.game import Game
+from spectator.policies.policy import Action
 from spectator.text import clean_text
 
 LONGEST: Final = 100
@@ -179,12 +181,13 @@ class Weighed(NamedTuple):
     level: tuple[float, float] = (0.0, 0.0)
 
 
-def best_of(weighed: Weighed, decided: Call) -> Alternatives:
+def best_of(weighed: Weighed, decided: Call, cards: Sequence[Action] = ()) -> Alternatives:
     """Return the best calls and the decision, best first.
 
     Args:
         weighed: The calls considered.
         decided: The decision, weighed over the same futures.
+        cards: Calls that are returned as well.
     """
     others = [one for one in weighed.calls if not _same(one, decided)]
     ranked = sorted([decided, *others], key=lambda one: -float(one.outcomes.mean()))
@@ -196,8 +199,28 @@ def best_of(weighed: Weighed, decided: Call) -> Alternatives:
             kinds[one.tool] += 1
     places = {id(one): place for place, one in enumerate(ranked, 1)}
     kept.sort(key=lambda one: places[id(one)])
-    shown = [_alternative(one, decided, places[id(one)], *weighed.level) for one in kept]
-    return Alternatives(shown, len(ranked), weighed.futures, weighed.how)
+
+    def shown(calls: Iterable[Call]) -> list[Alternative]:
+        return [_alternative(one, decided, places[id(one)], *weighed.level) for one in calls]
+
+    asked = [one if id(one) in places else decided for one in _called(weighed, decided, cards)]
+    return Alternatives(shown(kept), len(ranked), weighed.futures, weighed.how, shown(asked))
+
+
+def _called(weighed: Weighed, decided: Call, cards: Sequence[Action]) -> list[Call]:
+    """Return the call of each card; none if one of them was not considered.
+
+    Of the settings for a ball only those are considered that change something; the others equal the decision.
+    """
+    known = {_key(one.tool, one.given): one for one in weighed.calls}
+    found = [known.get(_key(card["tool"], card.get("arguments") or {})) for card in cards]
+    if not decided.words and None in found:
+        return []
+    return [one or decided for one in found]
+
+
+def _key(tool: str, given: Arguments) -> str:
+    return json.dumps([tool, _set_arguments(given)], sort_keys=True)
 
 
 def _same(one: Call, decided: Call) -> bool:

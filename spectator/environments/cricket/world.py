@@ -32,6 +32,7 @@ from spectator.environments.cricket.match.snapshots import snapshot_for
 from spectator.environments.cricket.oracle import ORACLE
 from spectator.environments.cricket.people import TEAMS
 from spectator.environments.cricket.prompt import EVERY_TOOL, RENDERING
+from spectator.environments.cricket.question import question
 from spectator.environments.cricket.show.commentary import comment
 from spectator.environments.cricket.show.drawing import picture
 from spectator.environments.cricket.show.phrases import table as phrase_table
@@ -162,6 +163,7 @@ WORLD = World(
     scenes=scenes,
     meter=CricketMeter,
     analyst=CricketAnalyst,
+    question=question,
     weigh_draft=weigh_draft,
     showcase=(
         ("planner", "aggressive"),

@@ -41,7 +41,10 @@ STEP = {
 }
 
 
-PAGES = ("/", "/wall", "/compare", "/leaderboard", "/watch/{episode_id}", "/replay/{episode_id}", "/docs")
+PAGES = (
+    "/", "/wall", "/compare", "/leaderboard", "/calls", "/watch/{episode_id}", "/replay/{episode_id}",
+    "/docs",
+)  # fmt: skip
 
 
 def shows(text: str) -> bool:
@@ -85,6 +88,8 @@ def read_routes(serving: Serving, episode_id: str) -> dict[str, httpx.Response]:
         "run": "first",
         "group": "g-000000",
         "group_id": "g-000000",
+        "day": "2026-11-28",
+        "voter": 16 * "0",
     }
     document = serving.client.get("/openapi.json").json()
     paths = [path for path, how in document["paths"].items() if "get" in how]

@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from spectator.environments.contract import Alternative, Alternatives
+from spectator.environments.contract import Alternative, Alternatives, Question
 from spectator.environments.cricket.analyst import CricketAnalyst
 from spectator.environments.cricket.ball.situation import DeliveryPlan
 from spectator.environments.cricket.calls import call_words, current_call
 from spectator.environments.cricket.captaincy.arguments import TOOLS
+from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.forecast.monte_carlo import wins
 from spectator.environments.cricket.match.engine import BowlingIntent
 from spectator.environments.cricket.match.field import preset_field
 from spectator.environments.cricket.match.forecasts import forecast_state, with_bowler
+from spectator.environments.cricket.question import question
 from spectator.observations import Observation
 from tests.environments.cricket.playing import advance, begin, captain, options, play
 
@@ -241,3 +243,40 @@ def test_the_day_is_read_off_the_balls_as_the_forecast_reads_it() -> None:
         analyst.step(action)
     assert told.observations
     assert analyst._playing.reading.dump() == twin._playing.reading.dump()
+
+
+@pytest.mark.parametrize("mode", ["ball", "over", "session"])
+def test_viewers_are_offered_three_calls_that_are_legal_and_weighed(mode: str) -> None:
+    asked = list(decisions(max_overs=5, decisions=mode, seed=6))
+    analyst = CricketAnalyst()
+    analyst.reset(seed=6, episode_id="x", options=options(max_overs=5, decisions=mode))
+    offered: Question | None = None
+    answered: set[str] = set()
+    for one in asked:
+        offered = question(one.observation) or offered
+        if offered is not None and (one.observation.actor, one.action["tool"]) == (
+            offered.actor,
+            offered.answered_by,
+        ):
+            if offered.answered_by not in answered:
+                told = analyst.alternatives(one.action, [card.action for card in offered.cards])
+                best = told.best[0].chance
+                assert [card.chance <= best for card in told.cards] == [True] * 3
+                assert len({str(card.action) for card in offered.cards}) == 3
+                assert len({card.words for card in offered.cards}) == 3
+            if mode != "ball" or offered.answered_by.startswith("select_"):
+                for card in offered.cards:
+                    twin = CricketEnvironment()
+                    twin.restore(analyst.snapshot())
+                    assert twin.step(card.action).refused is None, card
+            answered.add(offered.answered_by)
+            offered = None
+        analyst.step(one.action)
+    by_ball = {"play_delivery", "bowl_delivery", "select_batter"}
+    assert answered >= (by_ball if mode == "ball" else {f"play_{mode}"})
+
+
+def test_no_cards_in_a_super_over_or_before_the_match() -> None:
+    _, first = begin(5, max_overs=1)
+    assert question(first) is None
+    assert question(replace(first, content={**first.content, "score": {}, "super_over": True})) is None

@@ -358,8 +358,9 @@ class Scorekeeper:
 
     def note_ended(self, episode_id: str) -> None:
         """Take note that an episode has ended; returns at once."""
-        self._pending[episode_id] = None
-        self._news.set()
+        if episode_id not in self._unreadable:
+            self._pending[episode_id] = None
+            self._news.set()
 
     async def run(self) -> None:
         """Read ended episodes until cancelled."""

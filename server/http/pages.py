@@ -8,6 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
+from itertools import zip_longest
 from typing import Final
 from urllib.parse import quote, urlencode
 
@@ -27,6 +28,7 @@ from spectator.text import clean_text
 
 from ..security.faults import http_problem
 from ..services import Services, services_of
+from ..viewers.wall import side_names
 from ..viewers.wire import EPISODE_ID
 from .league import PATIENCE_S, LeagueView, league_view
 from .previews import headline_now, public_root
@@ -109,9 +111,14 @@ async def _running(services: Services) -> list[LobbyEpisode]:
     mask = services.operator_orders.mask.text
     found = []
     for episode in services.supervisor.showing()[:MOST_RUNNING]:
-        seats = (episode.plan.captain, episode.plan.opponent)
-        who = mask(" against ".join(clean_text(seat.label, 60) for seat in seats if seat is not None))
         headline = await headline_now(services, episode)
+        seats = [seat for seat in (episode.plan.captain, episode.plan.opponent) if seat is not None]
+        sides = side_names(episode.plan.world, episode.state.get("world", {})) if headline else ()
+        named = [
+            f"{clean_text(seat.label, 60)} ({clean_text(side, 40)})" if side else clean_text(seat.label, 60)
+            for seat, side in zip_longest(seats, sides[: len(seats)], fillvalue="")
+        ]
+        who = mask(" against ".join(named))
         found.append(LobbyEpisode(episode.episode_id, headline or who, who if headline else ""))
     return found
 

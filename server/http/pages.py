@@ -6,10 +6,10 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from itertools import zip_longest
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, FastAPI
@@ -116,7 +116,7 @@ async def _running(services: Services) -> list[LobbyEpisode]:
         sides = side_names(episode.plan.world, episode.state.get("world", {})) if headline else ()
         named = [
             f"{clean_text(seat.label, 60)} ({clean_text(side, 40)})" if side else clean_text(seat.label, 60)
-            for seat, side in zip_longest(seats, sides[: len(seats)], fillvalue="")
+            for seat, side in zip(seats, sides or [""] * len(seats), strict=False)
         ]
         who = mask(" against ".join(named))
         found.append(LobbyEpisode(episode.episode_id, headline or who, who if headline else ""))
@@ -146,6 +146,17 @@ class ScriptPage(Page):
     """Context of a page that is drawn by its script."""
 
     modules: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class WallPage(ScriptPage):
+    """Context of ``wall.html``.
+
+    Args:
+        tiles: The live episodes, as in the first frame of ``/live/wall``, for browsers without JavaScript.
+    """
+
+    tiles: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,9 +245,20 @@ def pages_router(templates: Templates) -> APIRouter:
         return await run_in_threadpool(templates.render, "lobby.html", await lobby_page(request))
 
     @router.get("/wall")
-    def wall(request: Request) -> Response:
-        services_of(request).exhibition.note_visit()
-        return _script_page(request, templates, "wall", "The wall")
+    async def wall(request: Request) -> Response:
+        services = services_of(request)
+        services.exhibition.note_visit()
+        with suppress(JournalError, TimeoutError):  # connected viewers see the problem
+            async with asyncio.timeout(PATIENCE_S):
+                await services.wall.bring_up_to_date()
+        page = WallPage(
+            root="./",
+            static=f"./{static_path(request)}",
+            title="The wall · Spectator",
+            modules=request.app.state.modules["wall.js"],
+            tiles=json.loads(services.wall.now().text)["tiles"],
+        )
+        return await run_in_threadpool(templates.render, "wall.html", page)
 
     @router.get("/compare")
     def compare(request: Request) -> Response:

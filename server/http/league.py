@@ -14,11 +14,11 @@ from starlette.responses import Response
 
 from spectator.errors import JournalError
 from spectator.evaluation.league import FINAL, Fixture, LeagueMatch, Season, TableRow
-from spectator.text import clean_text
+from spectator.text import clean_text, emblem
 
 from ..background.league import CaptainLeague, LeagueState
 from ..services import Services, services_of
-from .templates import Page, Templates, emblem, static_path
+from .templates import Page, Templates, static_path
 
 PATIENCE_S: Final = 2.0
 """Seconds that a page waits for the journal, before it is shown without the record."""

@@ -9,6 +9,7 @@ import { WallFeed } from "./live/wall.js";
 import { byId, h, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
 import { readQuery, writeQuery } from "./ui/query.js";
 import { mountFork } from "./ui/fork.js";
+import { costWords, settingWords } from "./ui/run_charts.js";
 import { rewardWords } from "./ui/run_words.js";
 import { drawWay, makeSibling } from "./ui/sibling.js";
 import { mountWords } from "./ui/sibling_words.js";
@@ -141,8 +142,9 @@ function drawFigures() {
   drawState();
   say.hidden = !latest.problem;
   setText(say, latest.problem ? `${clip(plain(latest.problem), 300)} Showing the last data read.` : "");
-  const figures = [[`${latest.over} of ${latest.size}`, "finished"], [String(latest.usable), "usable"], ...rewardWords(latest, latest.usable), [String(latest.seed), "seed"]];
+  const figures = [[`${latest.over} of ${latest.size}`, "finished"], [String(latest.usable), "usable"], ...rewardWords(latest, latest.usable), ...(latest.uncounted ? [] : costWords(latest)), [String(latest.seed), "seed"]];
   replace(byId("figures"), h("span", {}, h("b", {}, clip(plain(latest.environment), 60))), ...figures.map(([value, said]) => h("span", {}, h("b", {}, value), ` ${said}`)), latest.again ? h("span", {}, `${plural(latest.again, "attempt")} retried`) : null);
+  setText(byId("set"), clip(plain(settingWords(latest.configuration)), 200));
   const link = byId("run");
   link.hidden = !latest.run;
   if (latest.run) { setText(link, clip(plain(latest.run), 40)); setAttribute(link, "href", new URL(`rollouts/${encodeURIComponent(latest.run)}`, root).href); }

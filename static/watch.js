@@ -47,6 +47,7 @@ let restUntil = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */ let resting;
 let [touched, holding, readForEnding] = [false, false, false];
 let drawnSeq = -1;
+let titled = "";
 let behindInBatch = 0;
 
 const isLive = () => running === "true" && !source.over && timeline.headSeq > 0;
@@ -140,7 +141,8 @@ function draw() {
   announcer.update(state, view);
   sound.moved(seq, jumped);
   const title = `${seat.asked() ? "Your turn · " : ""}${panel.headline(state) || pageTitle} · Spectator`;
-  if (document.title !== title) document.title = title;
+  if (title !== titled) setTimeout(() => { if (title === titled) document.title = title; }, titled && !jumped ? parseInt(stage.style.getPropertyValue("--flight")) || 0 : 0); // once the ball has landed
+  titled = title;
   drawnSeq = seq;
 }
 

@@ -253,6 +253,28 @@ def test_what_was_shared_opens_at_the_same_place(quiet_app: Serving, open_page: 
     assert board(other) == board(page)
 
 
+TITLED = """() => {
+  window.ahead = [];
+  window.titles = 0;
+  const shown = () => document.querySelector(".score__runs").textContent;
+  new MutationObserver(() => {
+    const [score] = document.title.match(/\\d+\\/\\d+/) ?? [];
+    window.titles += 1;
+    if (score && score !== shown()) window.ahead.push([document.title, shown()]);
+  }).observe(document.querySelector("title"), { childList: true });
+}"""
+"""Keeps the titles of the tab whose score was not on the page yet."""
+
+
+def test_the_tabs_title_tells_a_ball_once_it_has_landed(quiet_app: Serving, open_page: Opener) -> None:
+    episode_id = quiet_app.start(pace="broadcast", seed=8, options={"max_overs": 20, "forecast_futures": 0})
+    page = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
+    expect(page.locator(".score__runs")).to_contain_text("/")
+    page.evaluate(TITLED)
+    page.wait_for_function("() => window.titles > 1", timeout=60_000)
+    assert page.evaluate("window.ahead") == []
+
+
 def test_a_hidden_tab_catches_up_at_once(quiet_app: Serving, open_page: Opener) -> None:
     """What came while nobody looked is there with the first frame after coming back."""
     episode_id = quiet_app.start(pace="fast", max_overs=1, seed=9)

@@ -84,6 +84,15 @@ def test_a_live_match_is_heard_and_captioned_and_a_screen_reader_is_left_alone(
     assert page.locator("#announce").text_content() == ""
     page.keyboard.press("m")
     expect(page.locator("#sound")).to_have_attribute("aria-pressed", "false")
+    heard = page.evaluate("window.heard.length")
+    expect(page.locator("#caption")).not_to_be_empty()
+    caption = page.locator("#caption").inner_text()
+    expect(page.locator("#caption")).not_to_have_text(caption)  # captions go on without the sound
+    expect(page.locator("#caption")).to_be_visible()
+    assert page.evaluate("window.heard.length") == heard
+    page.get_by_role("button", name="Sound is off").click()
+    expect(page.locator("#sound")).to_have_attribute("aria-pressed", "false")
+    page.get_by_role("checkbox", name="Captions").uncheck()
     expect(page.locator("#caption")).to_be_hidden()
     speaking_app.client.post("/custom/stop_episode", json={"episode_id": episode_id})
 

@@ -16,13 +16,12 @@ import { mountWords } from "./ui/sibling_words.js";
 import { clip, plain, plural } from "./ui/text.js";
 import { figure, typed } from "./ui/typed.js";
 
-const [AGAIN_MS, STEP_MS, MOST] = [3_000, 800, 24];
-const KEYS = "123456789abcdefghijklmnopqrstuvwxyz";
+const [AGAIN_MS, STEP_MS, MOST, KEYS] = [3_000, 800, 24, "123456789abcdefghijklmnopqrstuvwxyz"];
 
 const root = pageRoot();
 const group = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1) ?? "");
 const asked = readQuery(["run", "at"]);
-const [say, where, scrub, playKey] = ["say", "where", "scrub", "play"].map(byId);
+const [say, where, scrub, playKey, link] = ["say", "where", "scrub", "play", "run"].map(byId);
 const showWords = mountWords(root);
 
 /** @typedef {{key: string, id: string, events: import("./live/protocol.js").LiveEvent[], timeline: Timeline, decided: import("./live/siblings.js").Decided[], member: any, branch: any, head: number | string | undefined, card: ReturnType<typeof makeSibling>, way: ReturnType<typeof drawWay> | null, counts: import("./live/siblings.js").Company[]}} Sibling */
@@ -145,7 +144,6 @@ function drawFigures() {
   const figures = [[`${latest.over} of ${latest.size}`, "finished"], [String(latest.usable), "usable"], ...rewardWords(latest, latest.usable), ...(latest.uncounted ? [] : costWords(latest)), [String(latest.seed), "seed"]];
   replace(byId("figures"), h("span", {}, h("b", {}, clip(plain(latest.environment), 60))), ...figures.map(([value, said]) => h("span", {}, h("b", {}, value), ` ${said}`)), latest.again ? h("span", {}, `${plural(latest.again, "attempt")} retried`) : null);
   setText(byId("set"), clip(plain(settingWords(latest.configuration)), 200));
-  const link = byId("run");
   link.hidden = !latest.run;
   if (latest.run) { setText(link, clip(plain(latest.run), 40)); setAttribute(link, "href", new URL(`rollouts/${encodeURIComponent(latest.run)}`, root).href); }
 }

@@ -46,8 +46,7 @@ let scheduled = false;
 let restUntil = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */ let resting;
 let [touched, holding, readForEnding] = [false, false, false];
-let drawnSeq = -1;
-let titled = "";
+let [drawnSeq, titled] = [-1, ""];
 let behindInBatch = 0;
 
 const isLive = () => running === "true" && !source.over && timeline.headSeq > 0;

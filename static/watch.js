@@ -70,7 +70,7 @@ mountKeys({ act, back: bar.back, isLive, help: byId("help"), chapter: timeline.c
 const about = aboutWhenAsked(byId("about"), root, episodeId);
 clipWhenAsked(document.getElementById("clip"), root, episodeId, () => player.seq);
 mountShare(byId("share"), episodeId, () => (player.following ? null : player.seq));
-const sound = soundWhenUsed(byId("sound"), byId("caption"), { root, episodeId, timeline, player, isLive, onChange: announcer.beQuiet });
+const sound = soundWhenUsed(byId("sound"), byId("caption"), { root, episodeId, timeline, player, isLive, names: () => panel.names(timeline.headState), onChange: announcer.beQuiet });
 const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, () => isStill, () => get(root, `api/episodes/${episodeId}/truth`).then((answer) => (answer.ok ? answer.body.truth : null)), () => timeline.notes, wholeRecord);
 const plainText = plainWhenAsked({ button: byId("text"), place: byId("plain"), stage, sections: (state) => panel.sections(state), onToggle: () => { drawnSeq = -1; schedule(); } });
 timeline.reading = panel.reading;

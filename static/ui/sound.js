@@ -22,9 +22,9 @@ const SPEAKERS = { lead: "Lead", analyst: "Analyst" };
 
 /**
  * @param {HTMLElement} button @param {HTMLElement} caption
- * @param {{root: string, episodeId: string, timeline: Timeline, player: Player, isLive: () => boolean, onChange: (on: boolean) => void}} page
+ * @param {{root: string, episodeId: string, timeline: Timeline, player: Player, isLive: () => boolean, names: () => Record<string, string>, onChange: (on: boolean) => void}} page
  */
-export function mountSound(button, caption, { root, episodeId, timeline, player, isLive, onChange }) {
+export function mountSound(button, caption, { root, episodeId, timeline, player, isLive, names, onChange }) {
   const wishes = recall();
   const turns = new Turns();
   const browser = new BrowserVoice();
@@ -62,9 +62,16 @@ export function mountSound(button, caption, { root, episodeId, timeline, player,
     trouble = "";
     if (on) clips ??= new ClipVoice(); // in a click: a browser lets nothing sound before one
     if (!on) hush();
+    else setText(caption, whoIsWho());
     wish({});
     if (on) void askServer();
     onChange(on);
+  }
+
+  /** Each side with its captain, which the lines do not name. */
+  function whoIsWho() {
+    const called = names();
+    return Object.entries(timeline.headState.episode?.seats ?? {}).map(([actor, seat]) => clip([(called[actor] ?? "").split(" · ")[0], plain(seat.label)].filter(Boolean).join(", "), 80)).join(" against ");
   }
 
   /** @param {Partial<Wishes>} changed */

@@ -67,6 +67,7 @@ def test_the_report_of_an_evaluation_is_clean_and_names_who_won_each_match(
 def test_it_is_read_narrowed_and_left_for_a_replay_without_a_script(board: str, open_page: Opener) -> None:
     page = open_page(board, java_script_enabled=False)
     expect(page.get_by_role("heading", name="Tactician")).to_be_visible()
+    assert "tactician" not in " ".join(page.locator(".board__name").all_inner_texts()), "a label, not an id"
     page.get_by_label("Against").select_option(label="Anchor")
     page.get_by_role("button", name="Show").click()
     expect(page).to_have_url(f"{board}?environment=&pack=&opponent=anchor")

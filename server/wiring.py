@@ -40,6 +40,7 @@ from spectator.evaluation.standings import Scorekeeper
 from spectator.evaluation.votes import VOTES_FILE, VoteTable
 from spectator.journal.commands import Commands
 from spectator.journal.contract import Journal
+from spectator.journal.coordination import Reservations
 from spectator.journal.notes import FILE as NOTES_FILE
 from spectator.journal.notes import NoteStore
 from spectator.journal.retention import Keep
@@ -167,7 +168,8 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         housekeeper = Housekeeper(journal, keep, clock)
         unfinished = UnfinishedQuota(journal, settings.keep_mb, supervisor, clock)
         environment = settings.environment if settings.exhibition else None
-        league = _league(settings, cast, supervisor, journal, scorekeeper, clock)
+        counts = None if spending is None else spending.reservations
+        league = _league(settings, cast, supervisor, journal, scorekeeper, clock, counts)
         ready = readiness.over.is_set
         exhibition = Exhibition(environment, league, supervisor, journal, queue, orders, ready, clock)
         start("scorekeeper", scorekeeper.run())
@@ -285,6 +287,7 @@ def _league(
     journal: SqlJournal,
     scorekeeper: Scorekeeper,
     clock: Clock,
+    reservations: Reservations | None,
 ) -> CaptainLeague | None:
     """Return the league, if it is on and the world has captains for it."""
     if not settings.league:
@@ -293,7 +296,7 @@ def _league(
     captains = league_captains(world, settings.league_captains)
     pace = Pace(settings.league_pace)
     league = CaptainLeague(
-        world, captains, settings.league_legs, pace, supervisor, journal, scorekeeper, clock
+        world, captains, settings.league_legs, pace, supervisor, journal, scorekeeper, clock, reservations
     )
     return league if captains else None
 

@@ -12,6 +12,7 @@ import os
 import random
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import zip_longest
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -28,7 +29,7 @@ from spectator.episodes.reader import ViewReader
 from spectator.errors import ProtocolError
 from spectator.journal.contract import Journal
 from spectator.json_values import apply_patch
-from spectator.text import clean_text
+from spectator.text import clean_text, emblem
 
 RECONNECT: Final = Backoff(0.5, 15.0)
 """The waits between connections."""
@@ -90,6 +91,15 @@ class _Follower:
         self.connection = CONNECTED
         self.bye: Mapping[str, Any] = {}
         self.event: Mapping[str, Any] = {}
+        self._rewound = False
+
+    def rewind(self) -> bool:
+        """Go back to the beginning, once, if the episode ended before it was followed; return whether so."""
+        ended = self.seq > 0 and not self.event and self.state.get("episode", {}).get("status") == "ended"
+        if not ended or self._rewound:
+            return False
+        self.state, self.seq, self._rewound = {}, 0, True
+        return True
 
     def position(self) -> str:
         """Return the query that resumes the channel at the current position."""
@@ -162,16 +172,20 @@ async def watch_live(url: str, *, rng: random.Random) -> AsyncIterator[WatchedMo
     host, follower, tries = urlsplit(url).netloc, _Follower(), 0
     yield WatchedMoment({}, f"connecting to {host}")
     while True:
-        follower.bye, lost = {}, "the connection was lost"
+        follower.bye, lost, rewound = {}, "the connection was lost", False
         try:
             async with connect(url + follower.position(), max_size=None) as channel:
                 follower.connection = CONNECTED
                 async for text in channel:
                     tries = 0
                     if follower.take(text):
+                        if rewound := follower.rewind():
+                            break
                         yield (seen := follower.moment())
                         if seen.over:
                             return
+            if rewound:
+                continue
         except ProtocolError:
             follower.epoch = None
         except ValueError:
@@ -257,7 +271,7 @@ def draw(
         keys: Keys and what they do, shown instead of the commentary.
     """
     episode = state.get("episode", {})
-    above: list[RenderableType] = [_header(episode, connection), *_board(state), _minds(state)]
+    above: list[RenderableType] = [_header(state, connection), *_board(state), _minds(state)]
     last = [Text(line, style="dim", no_wrap=True, overflow="ellipsis") for line in below]
     if "reason" in episode:
         last.insert(0, _end(episode))
@@ -305,7 +319,7 @@ class NewsLines:
         episode = state.get("episode", {})
         if episode and episode["id"] != self._episode:
             self._episode, self._printed, self._over = episode["id"], "", False
-            yield _header(episode, connection).plain
+            yield _header(state, connection).plain
         elif connection != self._connection:
             yield _plain(connection, 200)
         self._connection = connection
@@ -329,10 +343,14 @@ def _end(episode: Mapping[str, Any]) -> Text:
     return Text(f"{episode['reason']}: {_plain(episode.get('detail', ''), 200)}", style="bold red")
 
 
-def _header(episode: Mapping[str, Any], connection: str) -> Text:
+def _header(state: Mapping[str, Any], connection: str) -> Text:
+    episode, sides = state.get("episode", {}), _sides(state)
     if not episode:
         return Text(_plain(connection, 200), style="dim")
-    seats = " v ".join(_plain(seat["label"], 40) for seat in episode.get("seats", {}).values())
+    seats = " v ".join(
+        _plain(seat["label"], 40) + (f" ({_plain(side, 40)})" if (side := sides.get(actor, ("",))[0]) else "")
+        for actor, seat in episode.get("seats", {}).items()
+    )
     title = Text(_plain(episode["title"], 60), style="bold")
     title.append(f"  {seats}  seed {episode['seed']}  turn {episode['turn']}", style="dim")
     title.append(f"  {episode['status']}", style="bold red" if episode["status"] == "live" else "bold")
@@ -351,16 +369,43 @@ def _lines(environment: str | None, world: Mapping[str, Any]) -> list[str]:
         return []
 
 
+def _sides(state: Mapping[str, Any]) -> Mapping[str, tuple[str | None, float | None]]:
+    """Return the side's name and its chance to win of each actor; ``None`` where unknown."""
+    environment, own = state.get("episode", {}).get("environment"), state.get("world", {})
+    if environment not in world_names():
+        return {}
+    world = load_world(environment)
+    try:
+        sides = [] if world.sides is None else world.sides(own)
+        line = [] if world.chances is None else world.chances(own)
+    except (AttributeError, LookupError, TypeError, ValueError):  # a state of another version
+        return {}
+    chances = (line[-1], 1.0 - line[-1]) if line else ()
+    return dict(zip(world.actors, zip_longest(sides, chances), strict=False))
+
+
+def _who(actor: str, seat: Mapping[str, Any], side: str | None, chance: float | None) -> Text:
+    """Draw a seat: emblem, side, captain and chance."""
+    label = _plain(seat.get("label", ""), 30)
+    letters, look = emblem(label)
+    colour = "green" if look in (0, 10, 11) else ("red", "yellow", "cyan")[look % 3]
+    who = Text(f" {letters} ", style=f"bold reverse {colour}")
+    who.append(f" {_plain(side or actor, 20)}", style="not reverse bold default")
+    who.append(f" {label}", style="not reverse not bold dim default")
+    if chance is not None:
+        who.append(f" {100 * chance:.0f} %", style="not reverse bold default")
+    return who
+
+
 def _minds(state: Mapping[str, Any]) -> Table:
     """Draw every seat with its newest decision, the agent's first, and why a fallback decided."""
     episode, decisions = state.get("episode", {}), state.get("decisions", {})
     table = Table.grid(padding=(0, 1))
     seats = sorted(episode.get("seats") or decisions, key=lambda actor: actor != episode.get("agent"))
+    sides = _sides(state)
     for actor in seats:
         decision, seat = decisions.get(actor), episode.get("seats", {}).get(actor, {})
-        who = Text(_plain(actor, 20), style="bold").append(
-            f" {_plain(seat.get('label', ''), 30)}", style="dim"
-        )
+        who = _who(actor, seat, *sides.get(actor, (None, None)))
         if decision is None:
             table.add_row(who, Text("has not decided yet", style="dim"))
             continue
@@ -469,7 +514,7 @@ class TerminalPlayer:
         """Keep the next moment; it replaces the last one of the same turn unless that is paused on."""
         last, following = self.newest, self.following
         paused_on_last = not self.playing and self._at == len(self._moments) - 1
-        if last is not None and not paused_on_last and _turn(moment) == _turn(last):
+        if last is not None and not paused_on_last and (not last.state or _turn(moment) == _turn(last)):
             self._moments[-1] = replace(
                 moment, chapter=moment.chapter or last.chapter, great=moment.great or last.great
             )
@@ -523,9 +568,10 @@ class TerminalPlayer:
         return bool(self._moments) and self._moments[-1].over
 
     def _toggle(self) -> None:
-        self.playing = not self.playing
-        if self.playing and self._over() and self._at == len(self._moments) - 1:
-            self._at = 0
+        if self._over() and self._at == len(self._moments) - 1:
+            self.playing, self._at = True, 0
+        else:
+            self.playing = not self.playing
 
     def _go_to(self, at: int) -> None:
         self.playing = False

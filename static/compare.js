@@ -19,7 +19,7 @@ const [say, sides, chart, part] = ["say", "sides", "chart", "part"].map(byId);
 const [scrub, where, playKey] = ["scrub", "where", "play"].map(byId);
 const asked = readQuery(["a", "b"]);
 
-/** @typedef {{id: string, entry: any, events: import("./live/protocol.js").LiveEvent[], timeline: Timeline, places: import("./live/steps.js").Place[], side: ReturnType<typeof makeSide>}} Half */
+/** @typedef {{id: string, entry: any, events: import("./live/protocol.js").LiveEvent[], timeline: Timeline, places: import("./live/steps.js").Place[], sides: string[], chance: (world: any) => number | null, side: ReturnType<typeof makeSide>}} Half */
 /** @type {Half[]} */ let halves = [];
 /** @type {number[]} */ let steps = [];
 let at = 0;
@@ -32,9 +32,17 @@ async function open(name) {
   const id = asked[name];
   const answer = await get(root, `api/episodes/${encodeURIComponent(id)}`);
   if (!answer.ok) throw new Error(answer.status === 404 ? `This server has no episode ${plain(id)}.` : answer.message);
-  const half = { id, entry: answer.body, events: [], timeline: new Timeline(), places: [], side: makeSide(name, root, id) };
+  const seen = await get(root, `api/episodes/${encodeURIComponent(id)}/glance`);
+  const { sides = [], chance = null } = seen.ok ? seen.body : {};
+  const half = { id, entry: answer.body, events: [], timeline: new Timeline(), places: [], sides: sides.map(plain), chance: await chanceOf(answer.body.environment, chance !== null), side: makeSide(name, root, id) };
   await more(half);
   return half;
+}
+
+/** How a world's tile reads a chance from its state. @param {string} world @param {boolean} has whether it has chances @returns {Promise<(world: any) => number | null>} */
+async function chanceOf(world, has) {
+  const none = () => null;
+  return has ? import(new URL(`panels/${encodeURIComponent(world)}/tile.js`, root).href).then((module) => module.default.chance ?? none, () => none) : none;
 }
 
 /** Read the events recorded since. @param {Half} half */
@@ -82,7 +90,8 @@ function draw() {
   const step = steps[at] ?? 0;
   for (const half of halves) {
     const place = placeAt(half.places, step);
-    half.side.update(half.timeline.stateAt(place?.seq ?? 1), place?.seq ?? 1);
+    const state = half.timeline.stateAt(place?.seq ?? 1);
+    half.side.update(state, place?.seq ?? 1, half.sides, half.chance(state.world ?? {}));
   }
   if (Number(scrub.value) !== at) scrub.value = String(at);
   scrub.style.setProperty("--done", String(at / Math.max(1, steps.length - 1)));

@@ -15,6 +15,9 @@ function show(glance) {
   place("status").textContent = WORDS[glance.status] ?? "";
   for (const id of ["title", "at", "headline", "line"]) place(id).textContent = String(glance[id] ?? "");
   const chance = /** @type {HTMLMeterElement} */ (place("chance"));
+  const { sides = [], chance: share } = glance;
+  document.querySelectorAll(".team").forEach((team, place) => { team.textContent = String(sides[place] ?? ""); });
+  document.querySelectorAll(".share").forEach((of, place) => { of.textContent = typeof share === "number" ? `${place ? 100 - Math.round(100 * share) : Math.round(100 * share)} %` : ""; });
   chance.hidden = typeof glance.chance !== "number";
   if (!chance.hidden) chance.value = 100 * glance.chance;
 }

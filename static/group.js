@@ -9,19 +9,19 @@ import { WallFeed } from "./live/wall.js";
 import { byId, h, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
 import { readQuery, writeQuery } from "./ui/query.js";
 import { mountFork } from "./ui/fork.js";
+import { costWords, settingWords } from "./ui/run_charts.js";
 import { rewardWords } from "./ui/run_words.js";
 import { drawWay, makeSibling } from "./ui/sibling.js";
 import { mountWords } from "./ui/sibling_words.js";
 import { clip, plain, plural } from "./ui/text.js";
 import { figure, typed } from "./ui/typed.js";
 
-const [AGAIN_MS, STEP_MS, MOST] = [3_000, 800, 24];
-const KEYS = "123456789abcdefghijklmnopqrstuvwxyz";
+const [AGAIN_MS, STEP_MS, MOST, KEYS] = [3_000, 800, 24, "123456789abcdefghijklmnopqrstuvwxyz"];
 
 const root = pageRoot();
 const group = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1) ?? "");
 const asked = readQuery(["run", "at"]);
-const [say, where, scrub, playKey] = ["say", "where", "scrub", "play"].map(byId);
+const [say, where, scrub, playKey, link] = ["say", "where", "scrub", "play", "run"].map(byId);
 const showWords = mountWords(root);
 
 /** @typedef {{key: string, id: string, events: import("./live/protocol.js").LiveEvent[], timeline: Timeline, decided: import("./live/siblings.js").Decided[], member: any, branch: any, head: number | string | undefined, card: ReturnType<typeof makeSibling>, way: ReturnType<typeof drawWay> | null, counts: import("./live/siblings.js").Company[]}} Sibling */
@@ -141,9 +141,9 @@ function drawFigures() {
   drawState();
   say.hidden = !latest.problem;
   setText(say, latest.problem ? `${clip(plain(latest.problem), 300)} Showing the last data read.` : "");
-  const figures = [[`${latest.over} of ${latest.size}`, "finished"], [String(latest.usable), "usable"], ...rewardWords(latest, latest.usable), [String(latest.seed), "seed"]];
+  const figures = [[`${latest.over} of ${latest.size}`, "finished"], [String(latest.usable), "usable"], ...rewardWords(latest, latest.usable), ...(latest.uncounted ? [] : costWords(latest)), [String(latest.seed), "seed"]];
   replace(byId("figures"), h("span", {}, h("b", {}, clip(plain(latest.environment), 60))), ...figures.map(([value, said]) => h("span", {}, h("b", {}, value), ` ${said}`)), latest.again ? h("span", {}, `${plural(latest.again, "attempt")} retried`) : null);
-  const link = byId("run");
+  setText(byId("set"), clip(plain(settingWords(latest.configuration)), 200));
   link.hidden = !latest.run;
   if (latest.run) { setText(link, clip(plain(latest.run), 40)); setAttribute(link, "href", new URL(`rollouts/${encodeURIComponent(latest.run)}`, root).href); }
 }

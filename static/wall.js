@@ -13,6 +13,7 @@ import { readQuery, writeQuery } from "./ui/query.js";
 const NONE = "none";
 const REORDER_MS = 2_000;
 
+byId("scriptless").remove();
 const root = pageRoot();
 const state = byId("state");
 const grid = byId("tiles");

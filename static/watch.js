@@ -45,7 +45,7 @@ let scheduled = false;
 let restUntil = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */ let resting;
 let [touched, holding, readForEnding] = [false, false, false];
-let drawnSeq = -1;
+let [drawnSeq, titled] = [-1, ""];
 let behindInBatch = 0;
 
 const momentPage = (/** @type {number} */ seq) => new URL(`moment/${episodeId}/${seq}`, root).href;
@@ -71,7 +71,7 @@ mountKeys({ act, back: bar.back, isLive, help: byId("help"), chapter: timeline.c
 const about = aboutWhenAsked(byId("about"), root, episodeId);
 clipWhenAsked(document.getElementById("clip"), root, episodeId, () => player.seq);
 shareWhenUsed(byId("share"), episodeId, () => (player.following ? null : player.seq), momentPage);
-const sound = soundWhenUsed(byId("sound"), byId("caption"), { root, episodeId, timeline, player, isLive, onChange: announcer.beQuiet });
+const sound = soundWhenUsed(byId("sound"), byId("caption"), { root, episodeId, timeline, player, isLive, names: () => panel.names(timeline.headState), onChange: announcer.beQuiet });
 const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`, location.href).href : "", { banner: byId("banner"), lead: byId("lead"), body: byId("body") }, () => isStill, () => get(root, `api/episodes/${episodeId}/truth`).then((answer) => (answer.ok ? answer.body.truth : null)), () => timeline.notes, wholeRecord);
 const plainText = plainWhenAsked({ button: byId("text"), place: byId("plain"), stage, sections: (state) => panel.sections(state), onToggle: () => { drawnSeq = -1; schedule(); } });
 timeline.reading = panel.reading;
@@ -142,7 +142,8 @@ function draw() {
   announcer.update(state, view);
   sound.moved(seq, jumped);
   const title = `${seat.asked() ? "Your turn · " : ""}${panel.headline(state) || pageTitle} · Spectator`;
-  if (document.title !== title) document.title = title;
+  if (title !== titled) setTimeout(() => { if (title === titled) document.title = title; }, titled && !jumped ? parseInt(stage.style.getPropertyValue("--flight")) || 0 : 0); // once the ball has landed
+  titled = title;
   drawnSeq = seq;
 }
 

@@ -37,7 +37,6 @@ def test_a_record_begins_at_its_beginning_and_is_played_to_its_end() -> None:
     assert (turn_of(player), player.wait_s()) == (11, None)
     assert player.line() == "the end · 12 of 12 · 1×"
     player.press(" ")
-    player.press(" ")
     assert (turn_of(player), player.wait_s()) == (0, 0.5), "played again from the beginning"
 
 

@@ -58,7 +58,10 @@ def test_a_live_episode_is_followed_to_its_end(tmp_path: Path) -> None:
     with serve_app(test_settings(tmp_path)) as serving:
         episode_id = serving.start(environment="counting", pace="fast", options={"turns": 5})
         sights = asyncio.run(follow(live_url(f"{serving.base_url}/watch/{episode_id}")))
+        again = asyncio.run(follow(live_url(f"{serving.base_url}/watch/{episode_id}")))
     assert sights[-1].over
+    assert {one.state["episode"]["turn"] for one in again if one.state} == set(range(6)), "from its record"
+    assert again[-1] == sights[-1]
     assert sights[-1].state["world"] == {
         "turns": 5,
         "said": 5,
@@ -206,8 +209,13 @@ def test_a_record_is_gone_through_by_keys_and_left(tmp_path: Path) -> None:
             (b"\x1b[D", "paused"),
             (b"++", "4×"),
             (b"?", "previous or next big moment"),
+            (b"?", "paused"),
+            (b"", "\x1b[2J"),
         ):
             os.write(terminal, keys)
+            if not keys and screen:  # the window is made smaller: all is drawn again
+                fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 20, 60, 0, 0))
+                process.send_signal(signal.SIGWINCH)
             screen = b""
             while told.encode() not in screen:
                 screen += os.read(terminal, 65_536)
@@ -311,7 +319,7 @@ CRICKET: dict[str, Any] = {
         "batters": {"striker": {"name": "A Batter", **BATTER}, "non_striker": {"name": "B Batter", **BATTER}},
         "bowler": {"name": "C Bowler", "overs": "1.3", "maidens": 0, "runs": 7, "wickets": 0, "left": 2},
         "over": {"number": 7, "marks": ["1", "4", "W"]}, "partnership": {"runs": 12, "balls": 9},
-        "forecast": {"home": 0.64},
+        "forecast": {"home": 0.64}, "chances": {"1": {"06.3": {"home": 0.64}}},
     },
     "feed": {f"{n:010}": {"text": f"{n} " + "long " * 40, "priority": 3, "at": "6.3"} for n in range(60)},
 }  # fmt: skip
@@ -325,7 +333,8 @@ def test_a_terminal_shows_the_match_both_minds_and_uses_its_height(width: int, h
     for told in (
         "Lions 45/2 (6.3), need 75 off 81, 5.6 an over", "*A Batter 23 (17)", "stand 12 off 9",
         "C Bowler 1.3-0-7-0, 2 left", "Over 7  1 4 W", "Lions 64 %", "36 % Bears", "fallback: timeout",
-        "has not decided yet", "Ctrl+C quits",
+        "has not decided yet", "Ctrl+C quits", " K  Lions Kestrel 64 %", " M  Bears Marlin 36 %",
+        "Marlin (Bears) v Kestrel (Lions)",
     ):  # fmt: skip
         assert told in text, told
     assert height - 2 <= len(text.splitlines()) <= height

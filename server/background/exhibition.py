@@ -145,10 +145,10 @@ class Exhibition:
 
     async def _begin(self) -> bool:
         """Start the next match; return whether there was one."""
-        plan = self._exhibition() if self._league is None else await self._league.next_plan()
-        if plan is not None:
-            await self._supervisor.start(plan)
-        return plan is not None
+        if self._league is not None:
+            return await self._league.begin()
+        await self._supervisor.start(self._exhibition())
+        return True
 
     def _exhibition(self) -> EpisodePlan:
         assert self._environment is not None

@@ -23,6 +23,7 @@ from spectator.evaluation.league import (
 )
 from spectator.evaluation.standings import Scorekeeper
 from spectator.journal.contract import EpisodeFilter
+from spectator.journal.coordination import BeginLimit, Reservations
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.policy import Preset
 
@@ -34,6 +35,11 @@ FRESH_S: Final = 1.0
 
 MOST_MATCHES: Final = 1000
 """Most recorded matches that are read."""
+
+ONE_START: Final = BeginLimit(1, 300.0)
+"""Limit for one attempt at a fixture by all servers; one that dies before the start delays it for so long."""
+
+NO_LIMIT: Final = BeginLimit(0, ONE_START.period_s)
 
 
 def league_captains(world: World, named: Sequence[str]) -> dict[str, Preset]:
@@ -84,6 +90,7 @@ class CaptainLeague:
         captains: See :func:`league_captains`.
         legs: How often each captain meets each other one in a season.
         pace: The pace of its matches.
+        reservations: Reservations of all servers on the journal; ``None`` if only one server writes it.
     """
 
     def __init__(
@@ -96,6 +103,7 @@ class CaptainLeague:
         journal: SqlJournal,
         scorekeeper: Scorekeeper,
         clock: Clock,
+        reservations: Reservations | None,
     ) -> None:
         self.world = world
         self.captains = captains
@@ -105,6 +113,7 @@ class CaptainLeague:
         self._journal = journal
         self._scorekeeper = scorekeeper
         self._clock = clock
+        self._reservations = reservations
         self._read: tuple[float, LeagueState] | None = None
 
     @property
@@ -130,7 +139,33 @@ class CaptainLeague:
             self._read = now, LeagueState(season, last_final(season, matches))
         return self._read[1]
 
-    async def next_plan(self) -> EpisodePlan | None:
+    async def begin(self) -> bool:
+        """Start the next match, if there is one and no other server starts it; return whether it started.
+
+        Raises:
+            SpectatorError: The match cannot be planned or started, or the journal cannot be used.
+        """
+        plan = await self._next_plan()
+        if plan is None:
+            return False
+        if self._reservations is None:
+            await self._supervisor.start(plan)
+            return True
+        match = f"{plan.group_id} {plan.attempt}"
+        claim = await self._reservations.begin(LEAGUE, match, of_one=ONE_START, of_all=NO_LIMIT)
+        if claim.number is None:
+            return False
+        try:
+            plan = await self._next_plan()  # a server whose claim is over has recorded its match
+            if plan is None or match != f"{plan.group_id} {plan.attempt}":
+                return False
+            await self._supervisor.start(plan)
+        except BaseException:
+            await self._reservations.undo(claim.number)
+            raise
+        return True
+
+    async def _next_plan(self) -> EpisodePlan | None:
         """Plan the next match; ``None`` while one is played or results are still being read.
 
         A fixture whose match was stopped or failed is played again, with the same seed.
@@ -181,4 +216,8 @@ class CaptainLeague:
 
     async def _matches(self) -> list[LeagueMatch]:
         summaries = await self._journal.episodes(EpisodeFilter(run_id=LEAGUE, limit=MOST_MATCHES))
-        return league_matches(summaries, self._scorekeeper.by_id)
+        matches = league_matches(summaries, self._scorekeeper.by_id)
+        for match in matches:
+            if match.is_over and match.figures is None:  # such as one that another server played
+                self._scorekeeper.note_ended(match.summary.episode_id)
+        return matches

@@ -94,9 +94,9 @@ NAME_LENGTH: Final = 64
 
 
 class BoardShare(BaseModel):
-    """A share of matches with Wilson's 95 % interval over seeds.
+    """A share of matches with its 95 % interval over seeds.
 
-    A tie counts as half a win.
+    A tie counts as half a win. Seeds are resampled, as in the report; outside evaluations it is Wilson's.
     """
 
     value: float = Field(ge=0, le=1)
@@ -188,7 +188,8 @@ class Leaderboard(BaseModel):
     """Captains' results over all episodes recorded here."""
 
     rows: list[BoardRow] = Field(
-        description="By world, version, pack, options; within these by the lower end of the share's interval"
+        description="By world, version, pack, options; within these by share, or by the lower end of its "
+        "interval where captains played different numbers of seeds"
     )
     episodes: int = Field(description="Episodes in the whole leaderboard, regardless of the filter")
     pending: int = Field(description="Ended episodes that are not counted yet")

@@ -14,14 +14,11 @@ from starlette.responses import Response
 
 from spectator.errors import JournalError
 from spectator.evaluation.league import FINAL, Fixture, LeagueMatch, Season, TableRow
-from spectator.text import clean_text
+from spectator.text import clean_text, emblem
 
 from ..background.league import CaptainLeague, LeagueState
 from ..services import Services, services_of
 from .templates import Page, Templates, static_path
-
-LOOKS: Final = 12
-"""Looks of an emblem; the classes are in tile.css, and ui/emblem.js draws the same."""
 
 PATIENCE_S: Final = 2.0
 """Seconds that a page waits for the journal, before it is shown without the record."""
@@ -42,17 +39,6 @@ class Side:
     team: str
     letters: str
     look: int
-
-
-def emblem(label: str) -> tuple[str, int]:
-    """Return the letters and the look of a captain's emblem, from its name for people.
-
-    >>> emblem("Old Pro"), emblem("Asha (trained here)"), emblem("Miser")
-    (('OP', 4), ('A', 3), ('M', 10))
-    """
-    words = [word for word in label.split("(")[0].split() if word[0].isalnum()]
-    look = sum(place * ord(letter) for place, letter in enumerate(label, 1)) % LOOKS
-    return "".join(word[0].upper() for word in words[:2]) or "?", look
 
 
 @dataclass(frozen=True, slots=True)

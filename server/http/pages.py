@@ -6,9 +6,10 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, FastAPI
@@ -27,6 +28,7 @@ from spectator.text import clean_text
 
 from ..security.faults import http_problem
 from ..services import Services, services_of
+from ..viewers.wall import side_names
 from ..viewers.wire import EPISODE_ID
 from .league import PATIENCE_S, LeagueView, league_view
 from .previews import headline_now, public_root
@@ -109,9 +111,14 @@ async def _running(services: Services) -> list[LobbyEpisode]:
     mask = services.operator_orders.mask.text
     found = []
     for episode in services.supervisor.showing()[:MOST_RUNNING]:
-        seats = (episode.plan.captain, episode.plan.opponent)
-        who = mask(" against ".join(clean_text(seat.label, 60) for seat in seats if seat is not None))
         headline = await headline_now(services, episode)
+        seats = [seat for seat in (episode.plan.captain, episode.plan.opponent) if seat is not None]
+        sides = side_names(episode.plan.world, episode.state.get("world", {})) if headline else ()
+        named = [
+            f"{clean_text(seat.label, 60)} ({clean_text(side, 40)})" if side else clean_text(seat.label, 60)
+            for seat, side in zip(seats, sides or [""] * len(seats), strict=False)
+        ]
+        who = mask(" against ".join(named))
         found.append(LobbyEpisode(episode.episode_id, headline or who, who if headline else ""))
     return found
 
@@ -139,6 +146,17 @@ class ScriptPage(Page):
     """Context of a page that is drawn by its script."""
 
     modules: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class WallPage(ScriptPage):
+    """Context of ``wall.html``.
+
+    Args:
+        tiles: The live episodes, as in the first frame of ``/live/wall``, for browsers without JavaScript.
+    """
+
+    tiles: Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,9 +250,20 @@ def pages_router(templates: Templates) -> APIRouter:
         return await run_in_threadpool(templates.render, "lobby.html", await lobby_page(request))
 
     @router.get("/wall")
-    def wall(request: Request) -> Response:
-        services_of(request).exhibition.note_visit()
-        return _script_page(request, templates, "wall", "The wall")
+    async def wall(request: Request) -> Response:
+        services = services_of(request)
+        services.exhibition.note_visit()
+        with suppress(JournalError, TimeoutError):  # connected viewers see the problem
+            async with asyncio.timeout(PATIENCE_S):
+                await services.wall.bring_up_to_date()
+        page = WallPage(
+            root="./",
+            static=f"./{static_path(request)}",
+            title="The wall · Spectator",
+            modules=request.app.state.modules["wall.js"],
+            tiles=json.loads(services.wall.now().text)["tiles"],
+        )
+        return await run_in_threadpool(templates.render, "wall.html", page)
 
     @router.get("/compare")
     def compare(request: Request) -> Response:

@@ -9,6 +9,8 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
+from spectator.text import emblem
+
 from .assets import folder, sheet_paths
 
 
@@ -33,6 +35,7 @@ class Templates:
             loader=FileSystemLoader(folder("templates")), autoescape=True, undefined=StrictUndefined
         )
         self._environment.filters["sheet_paths"] = functools.partial(sheet_paths, join=join)
+        self._environment.filters["emblem"] = emblem
 
     def render(self, template: str, page: Page, *, status: int = 200) -> HTMLResponse:
         """Render a page; browsers revalidate it, since it names digests of static files."""

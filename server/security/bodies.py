@@ -144,7 +144,8 @@ def documented_body(model: type[Body]) -> dict[str, Any]:
 
 def unknown_field(name: str, model: type[BaseModel]) -> str:
     """Return the rule for a field that ``model`` does not have."""
-    near = difflib.get_close_matches(name, model.model_fields, n=1)
+    within = [field for field in model.model_fields if name in field.split("_")]
+    near = within[:1] or difflib.get_close_matches(name, model.model_fields, n=1)
     hint = f"did you mean {near[0]!r}?" if near else f"known fields: {', '.join(model.model_fields)}"
     return f"unknown field; {hint}"
 

@@ -229,7 +229,8 @@ class GroupBoards:
                     raise
                 continue
             if found is not None:
-                return found
+                counted = await self._runs.board(name, calls=True)
+                return group_in_run(await counted.tail(), group) or found
         here = await group_in_journal(self.journal, group, run)
         if here is None:
             raise RunNotFound(f"group {group} not found" + (f" in run {run}" if run else ""))

@@ -254,13 +254,13 @@ class Wall:
         while True:
             await self._clock.sleep(INTERVAL_S)
             before = self.version
-            await self._bring_up_to_date()
+            await self.bring_up_to_date()
             self.refresh()
             if self._frames.change is not None and self.version > before:
                 (change,) = wire.batches([self._frames.change])
                 await in_turns(self._viewers, partial(Viewer.send_lossy, batch=change))
 
-    async def _bring_up_to_date(self) -> None:
+    async def bring_up_to_date(self) -> None:
         """Derive views without other viewers, so that their tiles are current."""
         await self.look_elsewhere()
         shown = [tile.of.live for tile in self._shown.values()]

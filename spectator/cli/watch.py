@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -199,6 +200,10 @@ async def _show(
     player = TerminalPlayer(turn_s=turn_s, follow=live or not keyboard)
     changed = asyncio.Event()
 
+    def resize() -> None:
+        console.clear()  # lines that the terminal has wrapped would stay
+        changed.set()
+
     def press(key: str) -> None:
         player.press(key)
         changed.set()
@@ -212,6 +217,8 @@ async def _show(
     with Live(console=console, auto_refresh=False, vertical_overflow="crop") as screen:
         following = asyncio.create_task(follow())
         following.add_done_callback(lambda _: changed.set())
+        if keyboard:
+            asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, resize)
         try:
             with pressed(press) if keyboard else nullcontext():
                 await _redraw(player, changed, screen, keyboard, following)

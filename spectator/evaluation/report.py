@@ -337,13 +337,13 @@ def report_page(
     """
     names = ", ".join(one.label for one in results.captains)
     title = f"{results.title}: {names}"
-    shown = {name: f"<figure>{svg}</figure>" for name, svg in plots.items()}
+    shown = {name: f"<figure tabindex=0>{svg}</figure>" for name, svg in plots.items()}
     stylesheet = files("spectator.evaluation").joinpath("report.css").read_text(encoding="utf-8")
     parts = [
         "<!doctype html>",
         f'<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
-        f"<style>{stylesheet}</style></head><body>",
+        f"<style>{stylesheet}</style></head><body><main>",
         f"<h1>{escape(results.title)}: what each captain is worth</h1>",
         *(f'<p class="lede">{escape(line)}</p>' for line in (*conclusions(results), *people)),
         "<h2>Ranking</h2>", shown.get("ranking", ""), _ranking(results), shown.get("win-share", ""),
@@ -353,7 +353,7 @@ def report_page(
         "<h2>How to read it</h2>", _glossary(results),
         "<h2>How it was made</h2>", _method(results, command),
         "<h2>Every match</h2>", *_matches(results),
-        "</body></html>",
+        "</main></body></html>",
     ]  # fmt: skip
     return "\n".join(part for part in parts if part) + "\n"
 
@@ -373,7 +373,7 @@ def _ranking(results: Results) -> str:
         ]
         for one in results.captains
     ]  # fmt: skip
-    heads = ["", "Captain", "Rating", "Won", "W-L-T", "Rank, 95 %", "Best of all", "Own decisions"]
+    heads = ["Rank", "Captain", "Rating", "Won", "W-L-T", "Rank, 95 %", "Best of all", "Own decisions"]
     return _table("Intervals are 95 %, in small print.", heads, rows)
 
 
@@ -388,7 +388,7 @@ def _matrix(results: Results) -> str:
         row = [f"<th scope=row>{escape(mine.label)}</th>"]
         row += [_cell(known, mine, other) for other in results.captains]
         rows.append(row)
-    heads = ["", *(one.label for one in results.captains)]
+    heads = ["Row", *(one.label for one in results.captains)]
     return _table("Share of matches that the row won against the column.", heads, rows)
 
 
@@ -418,7 +418,7 @@ def _cell(known: Mapping[tuple[str, str], Estimate], mine: CaptainResult, other:
     sure = certain(share)
     tone = "good" if share.value > 0.5 else "bad"
     depth = min(0.5, 2.0 * abs(share.value - 0.5))
-    style = f' style="background: rgb(var(--{tone}) / {depth:.2f})"'
+    style = f' class=shade style="background: rgb(var(--{tone}) / {depth:.2f})"'
     figure = f"<b>{percent(share.value)}</b>" if sure else percent(share.value)
     return f"<td{style}>{figure}<br><small>{percent(share.low)} to {percent(share.high)}</small></td>"
 
@@ -501,7 +501,10 @@ def _method(results: Results, command: Sequence[str]) -> str:
         f"Spectator {results.spectator_version}.",
     ]
     made = shlex.join(command)
-    return "".join(f"<p>{escape(fact)}</p>" for fact in facts) + f"<pre><code>{escape(made)}</code></pre>"
+    return (
+        "".join(f"<p>{escape(fact)}</p>" for fact in facts)
+        + f"<pre tabindex=0><code>{escape(made)}</code></pre>"
+    )
 
 
 def _stopped(results: Results) -> Iterator[str]:
@@ -532,6 +535,10 @@ def _matches(results: Results) -> Iterator[str]:
         rows = []
         for one in matches:
             result = escape(clean_text(one.result or one.reason, 120))
+            if away is not None and (
+                won := {1.0: home, 0.0: away}.get(-1.0 if one.outcome is None else one.outcome)
+            ):
+                result += f" <small>({escape(label[won])} won)</small>"
             if one.unreached:
                 result += f" <small>(no decision by {escape(', '.join(one.unreached))}: not counted)</small>"
             if one.capped:
@@ -548,7 +555,8 @@ def _table(caption: str, heads: Sequence[str], rows: Sequence[Sequence[str]]) ->
         for row in rows
     )
     title = f"<caption>{escape(caption)}</caption>" if caption else ""
-    return f"<div class=wide><table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+    scrolls = f'<div class=wide tabindex=0 role=group aria-label="{escape(caption or ", ".join(heads))}">'
+    return f"{scrolls}<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
 
 def _measures_of(results: Results) -> tuple[Sequence[Measure], Sequence[Measure]]:

@@ -9,6 +9,7 @@ import math
 from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from spectator.environments.contract import DECISION_VALUE, OUTCOME
@@ -26,6 +27,9 @@ from spectator.journal.contract import EpisodeFilter, Journal
 
 RECENT: Final = 3
 """Episodes of a captain that a look names, the newest."""
+
+MOST_RESAMPLED: Final = 1000
+"""Most seeds that are resampled; Student's interval differs little with more."""
 
 
 class Place(NamedTuple):
@@ -104,6 +108,12 @@ class Sums:
         """Share of matches won; the interval counts seeds, whose matches are not independent."""
         means = [total / count for total, count in self.won.values()]
         return wilson(math.fsum(means), len(means)) if means else None
+
+    @property
+    def resampled_share(self) -> Interval | None:
+        """The same by the method of an evaluation's report, which resamples seeds."""
+        means = tuple(total / count for total, count in self.won.values())
+        return _resampled(means) if means else None
 
     @property
     def edge(self) -> Interval | None:
@@ -257,9 +267,9 @@ class Standings:
     ) -> list[CaptainStanding]:
         """Return the standings by place, the best captain first.
 
-        The order is by the lower end of the interval, so that one lucky win does not lead; worlds without
-        opponents are ordered by mean score. Unranked captains come last: first those with too many
-        failures, then history.
+        The order is by share where all captains of a place played the same number of seeds, else by the
+        lower end of the interval, so that one lucky win does not lead; worlds without opponents are ordered
+        by mean score. Unranked captains come last: first those with too many failures, then history.
 
         Args:
             environment: Only of this world.
@@ -272,7 +282,11 @@ class Standings:
             if all(wanted is None or wanted == found for wanted, found in asked):
                 grouped.setdefault((place, entrant), []).append((against, sums))
         found = [_standing(place, entrant, cells) for (place, entrant), cells in grouped.items()]
-        return sorted(found, key=_order)
+        seeds: dict[Place, set[int]] = {}
+        for one in found:
+            if one.unranked is None:
+                seeds.setdefault(one.place, set()).add(0 if one.share is None else one.share.n)
+        return sorted(found, key=lambda one: _order(one, even=len(seeds.get(one.place, ())) == 1))
 
 
 def _place(figures: EpisodeFigures) -> Place:
@@ -293,15 +307,29 @@ def _standing(place: Place, entrant: Entrant, cells: Iterable[tuple[str, Sums]])
         unranked = "history"
     elif not sums.ranked:
         unranked = "failed decisions"
-    share = None if unranked == "failed decisions" else sums.share
+    share = sums.share if unranked == "history" else None if unranked else sums.resampled_share
     return CaptainStanding(place, entrant, sums, share, sums.edge, named, unranked)
 
 
-def _order(standing: CaptainStanding) -> tuple[Place, int, float, float, Entrant]:
+def _order(standing: CaptainStanding, *, even: bool) -> tuple[Place, int, float, float, float, Entrant]:
+    """Return the sort key; ``even`` if all ranked captains of its place played the same number of seeds."""
     score = standing.sums.mean("score")
     low = -1.0 if standing.share is None else standing.share.low
+    best = standing.share.value if even and standing.share is not None else low
     last = (None, "failed decisions", "history").index(standing.unranked)
-    return standing.place, last, -low, -1.0 if score is None else -score, standing.entrant
+    return standing.place, last, -best, -low, -1.0 if score is None else -score, standing.entrant
+
+
+@lru_cache(maxsize=1024)
+def _resampled(means: tuple[float, ...]) -> Interval:
+    if len(means) > MOST_RESAMPLED:
+        return student_interval(means)
+    import numpy as np
+
+    from spectator.evaluation.results import RESAMPLING_SEED
+    from spectator.evaluation.statistics import share_interval
+
+    return share_interval(means, np.random.default_rng(RESAMPLING_SEED))
 
 
 def _add_to(sums: dict[int, tuple[float, int]], seed: int, total: float, count: int = 1) -> None:
@@ -358,8 +386,9 @@ class Scorekeeper:
 
     def note_ended(self, episode_id: str) -> None:
         """Take note that an episode has ended; returns at once."""
-        self._pending[episode_id] = None
-        self._news.set()
+        if episode_id not in self._unreadable:
+            self._pending[episode_id] = None
+            self._news.set()
 
     async def run(self) -> None:
         """Read ended episodes until cancelled."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
@@ -279,12 +279,14 @@ class RecordedGroup:
     Args:
         run: The run that they belong to; ``None`` for an unnamed run in the server's journal.
         name: The group's name within the run.
+        configuration: The run's, as far as known.
     """
 
     run: str | None
     name: str
     size: int
     attempts: Sequence[FollowedEpisode]
+    configuration: Mapping[str, Any] = field(default_factory=dict)
 
     async def state_json(self, journal: Journal) -> dict[str, Any]:
         """Summarize the group for its page, as JSON.
@@ -295,6 +297,8 @@ class RecordedGroup:
         first = self.attempts[0]
         group = group_of(self.attempts, self.size)
         heads = {one.episode_id: one.head_seq for one in self.attempts}
+        ended = [one for one in self.attempts if one.reason is not None]
+        calls, _ = totals_of(ended)
         branches = await self._branches(journal, list(group["members"]), heads)
         return {
             "run": self.run,
@@ -302,6 +306,11 @@ class RecordedGroup:
             "environment": first.environment,
             "seed": first.seed,
             **group,
+            "tokens_in": calls.tokens_in,
+            "tokens_out": calls.tokens_out,
+            "cost": None if calls.cost is None else figure(calls.cost),
+            "uncounted": sum(one.calls is None for one in ended),
+            "configuration": self.configuration,
             "branches": branches,
             "heads": heads,
         }
@@ -326,7 +335,8 @@ def group_in_run(tail: RunTail, name: str) -> RecordedGroup | None:
     found = [one for one in tail.episodes.values() if one.group_id == name and one.parent is None]
     if not found:
         return None
-    return RecordedGroup(tail.folder.name, name, tail.folder.group_size, found[:MAX_MEMBERS])
+    configuration = tail.folder.configuration or tail.played_with
+    return RecordedGroup(tail.folder.name, name, tail.folder.group_size, found[:MAX_MEMBERS], configuration)
 
 
 async def group_in_journal(journal: Journal, name: str, run: str | None) -> RecordedGroup | None:

@@ -3,7 +3,7 @@
 
 import { h } from "./dom.js";
 
-/** Looks in styles/components/card.css; server/http/league.py draws the same. */
+/** Looks in styles/components/card.css; spectator/text.py draws the same. */
 const LOOKS = 12;
 
 /** @param {string} label the captain's name for people */

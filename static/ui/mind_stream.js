@@ -6,7 +6,7 @@ import { legible } from "../live/thoughts.js";
 import { duration, plain } from "./text.js";
 
 const FORMING = 1_200;
-const WITHHELD = "A rival may be watching: thoughts and plans are shown once the ball has been played.";
+const WITHHELD = "Thoughts and plans are shown once the ball has been played.";
 
 /** @typedef {import("../live/thoughts.js").Forming} Forming */
 

@@ -3,6 +3,7 @@
 
 import { get } from "../live/api.js";
 import { h, keyed, replace, setAttribute, setText } from "./dom.js";
+import { emblem } from "./emblem.js";
 import { blank } from "./form_parts.js";
 import { endWords } from "./header.js";
 import { readQuery, writeQuery } from "./query.js";
@@ -123,13 +124,13 @@ function row(episode, root, pick, narrow) {
   const id = encodeURIComponent(episode.episode_id);
   const finished = episode.reason === "finished";
   const met = /** @type {Record<string, string>} */ ({ 1: "beat", 0.5: "tied with", 0: "lost to" })[episode.outcome] ?? "against";
-  const against = episode.opponent ? ` ${met} ${plain(episode.opponent_label)}` : "";
+  const captain = (/** @type {string} */ label) => h("span", { class: "game__captain" }, emblem(plain(label)), " ", h("bdi", {}, clip(plain(label), 60)));
   const result = finished ? plain(episode.result) || "Finished" : `${endWords(episode.reason)} after ${episode.turns ?? 0} turns`;
   const box = h("input", { class: "game__pick", type: "checkbox", value: episode.episode_id, "aria-label": `Compare: ${clip(result, 80)}`, on: { change: () => pick(episode) } });
   const seed = h("button", { class: "game__seed", type: "button", title: "Others with this seed", on: { click: () => narrow({ seed: String(episode.seed), environment: episode.environment }) } }, `seed ${episode.seed}`);
   return h("article", { class: finished ? "game" : "game game--cut" }, h("label", { class: "game__box" }, box),
     h("a", { class: "game__result", href: new URL(`watch/${id}`, root).href }, h("bdi", {}, clip(result, 120))),
-    h("span", { class: "game__who" }, h("bdi", {}, clip(plain(episode.captain_label), 60)), h("bdi", {}, clip(against, 60)), h("br"), h("small", {}, h("bdi", {}, clip(plain(episode.title), 40)), " · ", seed,
+    h("span", { class: "game__who" }, captain(episode.captain_label), episode.opponent ? [` ${met} `, captain(episode.opponent_label)] : null, h("br"), h("small", {}, h("bdi", {}, clip(plain(episode.title), 40)), " · ", seed,
       episode.parent ? [" · ", h("a", { href: new URL(`watch/${encodeURIComponent(episode.parent)}`, root).href }, `forked from ${plain(episode.parent).slice(-6)}`)] : null)),
     h("time", { class: "game__when", datetime: episode.started_at }, ago(episode.started_at, Date.now())),
     h("span", { class: "game__score", title: "The sum of the captain’s rewards; in most worlds from 0 to 1" }, ...(episode.score === null ? [] : [h("b", {}, episode.score.toFixed(2)), " score"])),

@@ -24,7 +24,7 @@ export const idleWords = (at, now_ms) => took(Math.max(0, (now_ms - Date.parse(a
 export const figure = (value) => (typeof value === "number" ? String(Math.round(value * 1000) / 1000).replace("-", "−") : "");
 
 /** @param {number | null | undefined} value */
-export const percent = (value) => (typeof value === "number" ? `${Math.round(value * 1000) / 10} %` : "unknown");
+export const percent = (value) => (typeof value === "number" ? `${Math.round(value * 1000) / 10}\u00a0%` : "unknown");
 
 /** A count in few characters. @param {number} count */
 export const many = (count) => (count < 1_000 ? figure(count) : count < 1e6 ? `${figure(Math.round(count / 10) / 100)}k` : `${figure(Math.round(count / 1e4) / 100)}M`);

@@ -3,6 +3,7 @@
 
 import { h, replace, setAttribute, setText } from "./dom.js";
 import { endWords } from "./header.js";
+import { makeSeats } from "./seats_row.js";
 import { argumentText, clip, plain, said, words } from "./text.js";
 
 const LINES = 4;
@@ -10,7 +11,7 @@ const LINES = 4;
 /** @param {"a" | "b"} name @param {string} root @param {string} id */
 export function makeSide(name, root, id) {
   const open = h("a", { class: "side__open", href: new URL(`watch/${encodeURIComponent(id)}`, root).href }, "Watch");
-  const who = h("bdi");
+  const seats = makeSeats();
   const at = h("span", { class: "side__at" });
   const headline = h("bdi");
   const figure = h("b", { class: "side__figure" });
@@ -18,15 +19,15 @@ export function makeSide(name, root, id) {
   const reason = said("p", "side__reason said", 220);
   const lines = h("ol", { class: "side__lines" });
   const element = h("section", { class: `card side side--${name}`, "aria-label": name === "a" ? "First" : "Second" },
-    h("p", { class: "side__who" }, h("i", { class: "side__key", "aria-hidden": "true" }), h("b", {}, who), at, open),
+    h("p", { class: "side__who" }, h("i", { class: "side__key", "aria-hidden": "true" }), at, open), seats.element,
     h("p", { class: "side__headline" }, headline), h("p", { class: "side__value" }, figure), decided, reason.element, lines);
   return {
     element,
-    /** @param {any} state @param {number} seq the viewer's place */
-    update(state, seq) {
+    /** @param {any} state @param {number} seq the viewer's place @param {string[]} sides names of the seats' sides @param {number | null} chance of the first of two seats */
+    update(state, seq, sides, chance) {
       const { episode = {}, world = {}, decisions = {} } = state;
       const ended = episode.status === "ended";
-      setText(who, clip(Object.values(episode.seats ?? {}).map((seat) => plain(seat.label)).join(" v "), 80));
+      seats.update(Object.values(episode.seats ?? {}).map((seat) => plain(seat.label)), sides, chance);
       setText(at, ended ? endWords(episode.reason) : clip(plain(world.glance?.at ?? `turn ${episode.turn ?? 0}`), 40));
       setText(headline, clip(plain(world.headline).replaceAll(" (", "\u00a0("), 120));
       setText(figure, world.glance?.value === undefined ? "" : `${world.glance.value} ${plain(world.glance.unit)}`);

@@ -11,6 +11,8 @@ import { clip, plain } from "./text.js";
 const KEPT = "spectator.sound";
 const AHEAD = 40;
 const CAPTION = 240;
+/** How long a caption stands while the sound is off: at least, and for each of its characters. */
+const [READ_MS, CHARACTER_MS] = [900, 35];
 const SPEAKERS = { lead: "Lead", analyst: "Analyst" };
 
 /** @typedef {import("../live/timeline.js").Timeline} Timeline */
@@ -20,15 +22,15 @@ const SPEAKERS = { lead: "Lead", analyst: "Analyst" };
 
 /**
  * @param {HTMLElement} button @param {HTMLElement} caption
- * @param {{root: string, episodeId: string, timeline: Timeline, player: Player, isLive: () => boolean, onChange: (on: boolean) => void}} page
+ * @param {{root: string, episodeId: string, timeline: Timeline, player: Player, isLive: () => boolean, names: () => Record<string, string>, onChange: (on: boolean) => void}} page
  */
-export function mountSound(button, caption, { root, episodeId, timeline, player, isLive, onChange }) {
+export function mountSound(button, caption, { root, episodeId, timeline, player, isLive, names, onChange }) {
   const wishes = recall();
   const turns = new Turns();
   const browser = new BrowserVoice();
   /** @type {ClipVoice | null} */ let clips = null;
   /** @type {{speaks: string, voice: string, answers: boolean, fault: string | null}} */ let server = { speaks: "browser", voice: "browser", answers: false, fault: null };
-  let on = false;
+  let [on, used] = [false, false];
   let trouble = "";
   let shown = -1;
 
@@ -45,7 +47,7 @@ export function mountSound(button, caption, { root, episodeId, timeline, player,
       h("label", { class: "sound__row", for: "sound-captions" }, h("span", {}, "Captions"), captions), fault));
 
   button.addEventListener("click", () => {
-    if (!on) turn(true);
+    if (!used) turn(true);
     dialog.showModal();
   });
   button.addEventListener("toggle-sound", () => turn(!on));
@@ -56,13 +58,20 @@ export function mountSound(button, caption, { root, episodeId, timeline, player,
 
   /** @param {boolean} wanted */
   function turn(wanted) {
-    on = wanted;
+    [on, used] = [wanted, true];
     trouble = "";
     if (on) clips ??= new ClipVoice(); // in a click: a browser lets nothing sound before one
     if (!on) hush();
+    else setText(caption, whoIsWho());
     wish({});
     if (on) void askServer();
     onChange(on);
+  }
+
+  /** Each side with its captain, which the lines do not name. */
+  function whoIsWho() {
+    const called = names();
+    return Object.entries(timeline.headState.episode?.seats ?? {}).map(([actor, seat]) => clip([(called[actor] ?? "").split(" · ")[0], plain(seat.label)].filter(Boolean).join(", "), 80)).join(" against ");
   }
 
   /** @param {Partial<Wishes>} changed */
@@ -82,6 +91,7 @@ export function mountSound(button, caption, { root, episodeId, timeline, player,
     draw();
   }
 
+  const isUsed = () => on || !caption.hidden;
   const byServer = () => server.speaks === "clips" && wishes.voice === "";
   const isSpoken = () => player.following || (player.playing && player.speed <= FASTEST);
 
@@ -94,11 +104,11 @@ export function mountSound(button, caption, { root, episodeId, timeline, player,
 
   function draw() {
     setAttribute(button, "aria-pressed", String(on));
-    setAttribute(button, "aria-label", on ? "Sound is on; open its settings" : "Turn the sound on");
+    setAttribute(button, "aria-label", on ? "Sound is on; open its settings" : used ? "Sound is off; open its settings" : "Turn the sound on");
     button.classList.toggle("tool--on", on);
     setText(power, on ? "Turn the sound off" : "Turn the sound on");
     setText(fault, on ? trouble || server.fault || "" : server.fault ?? "");
-    caption.hidden = !wishes.captions || !on;
+    caption.hidden = !wishes.captions || !used;
   }
 
   function hush() {
@@ -113,7 +123,8 @@ export function mountSound(button, caption, { root, episodeId, timeline, player,
     if (line.reply && byServer() && !server.answers) line.reply = null;
     setText(caption, `${SPEAKERS[line.speaker]}: ${clip(plain(line.caption), CAPTION)}`);
     try {
-      if (byServer()) await /** @type {ClipVoice} */ (clips).play(await address(line));
+      if (!on) await new Promise((resolve) => setTimeout(resolve, READ_MS + CHARACTER_MS * line.caption.length));
+      else if (byServer()) await /** @type {ClipVoice} */ (clips).play(await address(line));
       else await browser.play(plain(line.text), line.speaker === "analyst");
       trouble = "";
     } catch (error) {
@@ -122,7 +133,7 @@ export function mountSound(button, caption, { root, episodeId, timeline, player,
     }
     if (turns.said !== line) return;
     const next = turns.over(performance.now());
-    if (next && on) void say(next);
+    if (next && isUsed()) void say(next);
   }
 
   /** @param {Utterance} line @returns {Promise<string>} */
@@ -153,15 +164,15 @@ export function mountSound(button, caption, { root, episodeId, timeline, player,
     moved(seq, jumped) {
       const from = shown;
       shown = seq;
-      if (!on || from < 0 || from === seq) return;
+      if (!isUsed() || from < 0 || from === seq) return;
       if (jumped || !isSpoken()) return hush();
-      const line = lineToSay(timeline, from, seq, byServer() && player.following && isLive());
+      const line = lineToSay(timeline, from, seq, on && byServer() && player.following && isLive());
       if (line) {
         const how = turns.offer(line, performance.now());
         if (how === "interrupt") { clips?.stop(); browser.stop(); }
         if (how === "say" || how === "interrupt") void say(line);
       }
-      if (byServer() && !player.following) prepareNext();
+      if (on && byServer() && !player.following) prepareNext();
     },
   };
 }

@@ -2,9 +2,9 @@
 // An episode as a tile: headline, progress, newest line.
 
 import { makeChanceLine } from "./chance_line.js";
-import { h, replace, setAttribute, setText } from "./dom.js";
-import { emblem } from "./emblem.js";
+import { h, setAttribute, setText } from "./dom.js";
 import { endWords } from "./header.js";
+import { makeSeats } from "./seats_row.js";
 import { clip, plain, words } from "./text.js";
 import { drawPicture } from "./tile_picture.js";
 
@@ -18,10 +18,7 @@ export function makeTile(id, root, look = "") {
   const at = h("span", { class: "tile__at" });
   const note = h("span", { class: "tile__note" });
   const headline = h("bdi");
-  const seats = h("p", { class: "tile__seats" });
-  /** Two seats with their chances, in the colours of the line above: emblem, side and captain. */
-  const ends = [0, 1].map(() => ({ name: h("span", { class: "tile__who" }), share: h("b") }));
-  let named = "";
+  const seats = makeSeats();
   const mark = h("b", { class: "tile__mark" });
   const line = h("bdi");
   const bar = h("progress", { class: "tile__bar", max: "1", value: "0", "aria-hidden": "true" });
@@ -32,25 +29,8 @@ export function makeTile(id, root, look = "") {
   /** What the line shows. @type {unknown[]} */ let drawn = [];
   /** The newest line that was shown; null before the first. @type {string | null} */ let shown = null;
   const element = h("a", { class: `card tile ${look}`.trim(), href: new URL(`watch/${encodeURIComponent(id)}`, root).href },
-    h("p", { class: "tile__meta" }, status, world, at, note), picture, h("p", { class: "tile__headline" }, headline), course, seats,
+    h("p", { class: "tile__meta" }, status, world, at, note), picture, h("p", { class: "tile__headline" }, headline), course, seats.element,
     h("p", { class: "tile__line" }, mark, line));
-  /** @param {string[]} names @param {string[]} sides @param {unknown} chance of the first of two */
-  function drawSeats(names, sides, chance) {
-    const two = names.length === 2;
-    if (seats.dataset.told !== String(two)) {
-      seats.dataset.told = String(two);
-      const [first, second] = ends;
-      seats.replaceChildren(...(two ? [h("span", {}, first.share, first.name), h("span", {}, second.name, second.share)] : [first.name]));
-    }
-    const share = typeof chance === "number" ? Math.round(100 * chance) : null;
-    ends.forEach((end, place) => setText(end.share, share === null ? "" : `${place ? 100 - share : share} %`));
-    const now = JSON.stringify([names, sides]);
-    if (now === named) return;
-    named = now;
-    if (!two) return setText(ends[0].name, clip(names.join(" v "), 90));
-    ends.forEach((end, place) => replace(end.name, emblem(names[place]), ...[sides[place], names[place]].filter(Boolean).map((one, part) => h(part ? "small" : "bdi", {}, clip(one, 40)))));
-  }
-
   /** Its progress, with its chances so far if there are any. @param {import("../live/wall.js").Tile} tile */
   function drawCourse({ chance, chances: told, glance = {}, picture: { marks } = {} }) {
     const shown = [told, chance, glance.progress, marks];
@@ -80,7 +60,7 @@ export function makeTile(id, root, look = "") {
       setText(at, clip(plain(tile.glance?.at ?? (tile.turn ? `turn ${tile.turn}` : "")), 40));
       setText(note, [tile.parent ? "fork" : "", `seed ${tile.seed}`].filter(Boolean).join(" · "));
       setText(headline, clip(plain(tile.headline).replaceAll(" (", "\u00a0(") || (tile.seats ?? []).map(plain).join(" against "), 140));
-      drawSeats((tile.seats ?? []).map(plain), (tile.sides ?? []).map(plain), tile.chance);
+      seats.update((tile.seats ?? []).map(plain), (tile.sides ?? []).map(plain), tile.chance);
       setText(mark, tile.line?.label ? clip(plain(tile.line.label), 8) : "");
       setAttribute(mark, "data-loud", tile.line?.priority === 0 ? "yes" : null);
       setText(line, clip(plain(tile.line?.text ?? ""), 150));

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Route, expect
 
@@ -11,16 +13,15 @@ from tests.serving import Serving
 pytestmark = pytest.mark.browser
 
 
-def played(app: Serving, captain: str, seed: int = 4) -> str:
-    episode_id = app.start(max_overs=1, seed=seed, captain_preset=captain)
+def played(app: Serving, captain: str, seed: int = 4, **options: int) -> str:
+    episode_id = app.start(seed=seed, captain_preset=captain, options={"max_overs": 1, **options})
     app.finish(episode_id)
     return episode_id
 
 
 def test_two_are_picked_in_the_lobby_and_shown_in_step(quiet_app: Serving, open_page: Opener) -> None:
     """The seed narrows the list; the scrub bar moves both; where they part is told and gone to."""
-    for captain in ("aggressive", "anchor"):
-        played(quiet_app, captain, seed=4)
+    first_id, _ = (played(quiet_app, captain, forecast_futures=20) for captain in ("aggressive", "anchor"))
     page = open_page(f"{quiet_app.base_url}/")
     page.get_by_role("button", name="seed 4").first.click()
     expect(page.locator(".game")).to_have_count(2)
@@ -34,10 +35,18 @@ def test_two_are_picked_in_the_lobby_and_shown_in_step(quiet_app: Serving, open_
     expect(second).to_contain_text("Gambler")
     expect(page.locator("#part")).to_contain_text("They diverge here")
     expect(page.locator("#part")).to_contain_text("runs first differ at innings")
+    sides = quiet_app.client.get(f"/api/episodes/{first_id}/glance").json()["sides"]
+    for side, captain in ((first, "Anchor"), (second, "Gambler")):
+        for place, name in enumerate((captain, "Old Pro")):
+            seat = side.locator(".tile__who").nth(place)
+            expect(seat.locator("bdi")).to_have_text(sides[place])
+            expect(seat.locator("small")).to_have_text(name)
+            expect(seat.locator(".emblem")).to_be_visible()
     page.locator("#scrub").focus()
     page.keyboard.press("End")
     expect(first.locator(".side__headline")).to_contain_text("won")
     expect(second.locator(".side__headline")).to_contain_text("won")
+    expect(first.locator(".tile__seats b")).to_have_text([re.compile("^(100|50|0) %$")] * 2)
     page.keyboard.press("Home")
     expect(first.locator(".side__value")).to_have_text("0 runs")
     page.get_by_role("button", name="One step forward").click()

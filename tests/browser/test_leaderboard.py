@@ -10,7 +10,9 @@ import pytest
 from playwright.sync_api import expect
 
 from spectator.evaluation.bundles.board import keep_verified
+from spectator.evaluation.report import plots_of, report_page
 from tests.browser.conftest import PHONE, WIDE, Opener, violations
+from tests.evaluation.test_report import COMMAND, results, schedule_of
 from tests.evaluation.verified import a_verified_result
 from tests.serving import Serving
 
@@ -47,9 +49,25 @@ def test_axe_finds_nothing_in_either_look_and_nothing_sticks_out(board: str, ope
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
+def test_the_report_of_an_evaluation_is_clean_and_names_who_won_each_match(
+    tmp_path: Path, open_page: Opener
+) -> None:
+    found = results(schedule_of("anchor", "heuristic", "tactician"), "tactician", every=5)
+    report = tmp_path / "report.html"
+    report.write_text(report_page(found, COMMAND, plots_of(found)), encoding="utf-8")
+    for look, size in (("dark", WIDE), ("light", PHONE)):
+        page = open_page(report.as_uri(), viewport=size, color_scheme=look)
+        page.get_by_text("Tactician in the first seat against Anchor").click()
+        row = page.locator("details[open] tbody tr").first
+        expect(row).to_contain_text("Tactician won")
+        assert violations(page) == []
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
 def test_it_is_read_narrowed_and_left_for_a_replay_without_a_script(board: str, open_page: Opener) -> None:
     page = open_page(board, java_script_enabled=False)
     expect(page.get_by_role("heading", name="Tactician")).to_be_visible()
+    assert "tactician" not in " ".join(page.locator(".board__name").all_inner_texts()), "a label, not an id"
     page.get_by_label("Against").select_option(label="Anchor")
     page.get_by_role("button", name="Show").click()
     expect(page).to_have_url(f"{board}?environment=&pack=&opponent=anchor")

@@ -97,9 +97,14 @@ def test_without_a_script_it_says_what_is_on_and_what_was_played(
     row = page.locator(".played__line", has_text=played["result"]).first
     met = re.compile("Matchmaker (beat|lost to|tied with) Spin Doctor")
     expect(row).to_contain_text(met)
+    sides = quiet_app.client.get(f"/api/episodes/{running}/glance").json()["sides"]
+    live = f"Matchmaker ({sides[0]}) against Spin Doctor ({sides[1]})"
+    expect(page.locator("#on p", has_text=live)).to_be_visible()
     expect(page.get_by_role("button", name="Start a match")).to_be_hidden()
     with_script = open_page(f"{quiet_app.base_url}/")
-    expect(with_script.locator(".game__who").first).to_contain_text(met)
+    who = with_script.locator(".game__who").first
+    expect(who).to_contain_text(re.compile("Matchmaker (beat|lost to|tied with) SD Spin Doctor"))
+    expect(who.locator(".emblem")).to_have_text(["M", "SD"])
 
 
 def test_the_form_begins_with_two_different_captains(quiet_app: Serving, open_page: Opener) -> None:

@@ -31,6 +31,12 @@ def test_a_match_is_called_by_its_overs(house: House, open_page: Opener) -> None
     expect(page.locator(".game__who", has_text="5-over cricket")).to_have_count(1)
     page.goto(f"{house.serving.base_url}/embed/{house.live}")
     expect(page.locator("#title")).to_have_text("50-over cricket")
+    seen = house.serving.client.get(f"/api/episodes/{house.live}/glance").json()
+    for place, (side, captain) in enumerate(zip(seen["sides"], seen["seats"], strict=True)):
+        seat = page.locator("#seats > span").nth(place)
+        expect(seat.locator("bdi")).to_have_text(f"{side} {captain}")
+        expect(seat.locator(".emblem")).to_be_visible()
+    expect(page.locator("#seats .share").first).to_have_text(re.compile(r"^\d+ %$"))
 
 
 def test_a_ball_of_the_over_is_named_by_over_ball_and_outcome(house: House, open_page: Opener) -> None:

@@ -234,6 +234,18 @@ def test_the_words_of_a_sibling_are_one_click_away(runs: Serving, open_page: Ope
     expect(dialog.get_by_role("heading", name="user").first).to_be_visible()
 
 
+def test_a_group_states_its_configuration_tokens_and_cost(runs: Serving, open_page: Opener) -> None:
+    shown = runs.client.get("/api/groups/g-000000?run=fleet").json()
+    assert shown["tokens_out"] > 0 and shown["uncounted"] == 0
+    page = open_page(f"{runs.base_url}/group/g-000000?run=fleet")
+    settings = "m-1 · temperature 0.7 · max tokens 1024 · turns 4 · invalid answers: penalize"
+    expect(page.locator("#set")).to_have_text(settings)
+    expect(page.locator("#figures")).to_contain_text(f"{shown['tokens_out']} reply tokens")
+    expect(page.locator("#figures")).to_contain_text(
+        f"{figure(shown['mean'])} \u00b1 {figure(shown['error'])}"
+    )
+
+
 def test_the_words_of_a_model_that_never_acted_are_one_click_away(runs: Serving, open_page: Opener) -> None:
     whole = runs.client.get("/api/rollouts/fleet").json()["run"]["groups"]
     name = next(

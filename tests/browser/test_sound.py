@@ -84,6 +84,15 @@ def test_a_live_match_is_heard_and_captioned_and_a_screen_reader_is_left_alone(
     assert page.locator("#announce").text_content() == ""
     page.keyboard.press("m")
     expect(page.locator("#sound")).to_have_attribute("aria-pressed", "false")
+    heard = page.evaluate("window.heard.length")
+    expect(page.locator("#caption")).not_to_be_empty()
+    caption = page.locator("#caption").inner_text()
+    expect(page.locator("#caption")).not_to_have_text(caption)  # captions go on without the sound
+    expect(page.locator("#caption")).to_be_visible()
+    assert page.evaluate("window.heard.length") == heard
+    page.get_by_role("button", name="Sound is off").click()
+    expect(page.locator("#sound")).to_have_attribute("aria-pressed", "false")
+    page.get_by_role("checkbox", name="Captions").uncheck()
     expect(page.locator("#caption")).to_be_hidden()
     speaking_app.client.post("/custom/stop_episode", json={"episode_id": episode_id})
 
@@ -135,8 +144,10 @@ def test_without_any_voice_captions_go_on_and_it_is_said(browsers_app: Serving, 
 def test_what_was_chosen_is_kept(browsers_app: Serving, open_page: Opener) -> None:
     episode_id = browsers_app.start(max_overs=1, seed=4)
     browsers_app.finish(episode_id)
-    page = open_page(f"{browsers_app.base_url}/replay/{episode_id}")
+    page = open_page(f"{browsers_app.base_url}/watch/{episode_id}")
     page.locator("#sound").click()
+    home, away = browsers_app.client.get(f"/api/episodes/{episode_id}/glance").json()["sides"]
+    expect(page.locator("#caption")).to_have_text(f"{home}, Old Pro against {away}, Old Pro")
     page.get_by_label("Volume").fill("0.3")
     page.get_by_role("checkbox", name="Captions").uncheck()
     page.reload()

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser.conftest import PHONE, Opener, violations
-from tests.serving import Serving, serve, test_settings
+from tests.serving import Serving, serve, test_settings, until
 
 pytestmark = pytest.mark.browser
 
@@ -153,6 +153,20 @@ def test_a_campaign_of_the_collider_is_drawn_from_its_budget_to_its_peak(
         expect(tile.locator(".chance-line")).to_be_hidden()
         assert page.evaluate("window.shiftAtOnce") < 0.02
         page.close()
+
+
+def test_without_a_script_it_shows_what_is_live_and_follows_it(quiet_app: Serving, open_page: Opener) -> None:
+    match = quiet_app.start(pace="broadcast", seed=8, options={"max_overs": 20, "forecast_futures": 20})
+    counting = quiet_app.start(environment="counting", pace="broadcast")
+    shown = until("a chance", lambda: quiet_app.client.get("/live/wall").json()["tiles"][match].get("sides"))
+    page = open_page(f"{quiet_app.base_url}/wall", java_script_enabled=False)
+    tile = page.locator(f".tile[href$={match}]")
+    expect(tile.locator(".tile__who bdi")).to_have_text(shown)
+    expect(tile.locator(".tile__who .emblem")).to_have_count(2)
+    expect(page.locator(f".tile[href$={counting}] .tile__seats")).to_have_text("Careful counter")
+    for unread in ("Connecting", "Loading episodes"):
+        expect(page.get_by_text(unread)).to_be_hidden()
+    assert 'http-equiv="refresh"' in quiet_app.client.get("/wall").text
 
 
 DRAWN = """(tile) => {

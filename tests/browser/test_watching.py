@@ -247,10 +247,34 @@ def test_what_was_shared_opens_at_the_same_place(quiet_app: Serving, open_page: 
     for _ in range(4):
         page.keyboard.press("ArrowLeft")
     page.get_by_role("button", name="Copy a link").click()
+    said = page.locator(".tool--done").evaluate("(tool) => getComputedStyle(tool, '::after').content")
+    assert re.search("Copied|The address bar now holds the link", said), "seen, not only in an attribute"
     page.wait_for_url("**seq=*")
     other = open_page(page.url)
     expect(other.locator("#state")).to_have_text("Replay")
     assert board(other) == board(page)
+
+
+TITLED = """() => {
+  window.ahead = [];
+  window.titles = 0;
+  const shown = () => document.querySelector(".score__runs").textContent;
+  new MutationObserver(() => {
+    const [score] = document.title.match(/\\d+\\/\\d+/) ?? [];
+    window.titles += 1;
+    if (score && score !== shown()) window.ahead.push([document.title, shown()]);
+  }).observe(document.querySelector("title"), { childList: true });
+}"""
+"""Keeps the titles of the tab whose score was not on the page yet."""
+
+
+def test_the_tabs_title_tells_a_ball_once_it_has_landed(quiet_app: Serving, open_page: Opener) -> None:
+    episode_id = quiet_app.start(pace="broadcast", seed=8, options={"max_overs": 20, "forecast_futures": 0})
+    page = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
+    expect(page.locator(".score__runs")).to_contain_text("/")
+    page.evaluate(TITLED)
+    page.wait_for_function("() => window.titles > 1", timeout=60_000)
+    assert page.evaluate("window.ahead") == []
 
 
 def test_a_hidden_tab_catches_up_at_once(quiet_app: Serving, open_page: Opener) -> None:

@@ -15,6 +15,7 @@ from spectator.evaluation.figures import EpisodeFigures, SeatFigures
 from spectator.evaluation.report import Row, certain, conclusions, forest, plots_of, report_page, round_ticks
 from spectator.evaluation.results import Estimate, Results, results_of
 from spectator.evaluation.schedule import EvaluationRequest, Schedule, ScheduledMatch, plan_evaluation
+from spectator.evaluation.standings import Standings
 from spectator.events import FailedDecisions
 
 COMMAND = ["spectator", "evaluate", "--out", "a folder & more"]
@@ -59,6 +60,30 @@ def test_the_better_captain_is_first_and_every_share_adds_up() -> None:
     level = next(pair for pair in found.pairs if "tactician" not in (pair.first, pair.second))
     assert level.share is not None and level.share.value == 0.5
     assert best.measures["tool_validity"].n == 20
+
+
+def test_the_leaderboard_has_the_order_shares_and_intervals_of_the_report() -> None:
+    """Up to the error of resampling: a twentieth of the interval's width."""
+    schedule = schedule_of("anchor", "heuristic", "tactician", "aggressive")
+    found = {}
+    for place, match in enumerate(schedule.matches):
+        best = {"tactician", "anchor"} & {match.home, match.away}
+        won = match.home in best if len(best) == 1 and place % 7 else place % 2 == 0
+        found[match] = replace(figures(match, float(won)), run_id="evaluation:1")
+    report, board = results_of(schedule, found), Standings()
+    for one in found.values():
+        board.add(one)
+    ranked = [one for one in board.look() if one.unranked is None]
+    assert [one.captain for one in ranked] == [one.name for one in report.ranked]
+    for mine, theirs in zip(ranked, report.ranked, strict=True):
+        assert mine.share is not None and theirs.share is not None
+        near = pytest.approx(
+            (theirs.share.low, theirs.share.high), abs=0.05 * (mine.share.high - mine.share.low)
+        )
+        assert (
+            mine.share.value == pytest.approx(theirs.share.value)
+            and (mine.share.low, mine.share.high) == near
+        )
 
 
 def test_decision_value_separates_captains_whom_a_few_matches_do_not() -> None:

@@ -168,7 +168,7 @@ def test_decision_value_stands_beside_the_share_as_a_difference_to_the_opponents
 def test_one_lucky_win_does_not_lead() -> None:
     lucky = [figures(1, "lucky", "c", 1.0)]
     good = [figures(number, "good", "c", float(number != 5)) for number in range(2, 30)]
-    assert [one.captain for one in standings(*lucky, *good).look()][:2] == ["good", "lucky"]
+    assert standings(*lucky, *good).look()[0].captain == "good"
 
 
 def test_where_nobody_plays_against_anybody_the_score_decides() -> None:

@@ -21,7 +21,7 @@ test("round numbers cover a span, also around a single value and below zero", ()
 test("a chart shows its series along an axis, with a gap where nothing is known", () => {
   const { lines, x, head } = chartOf("reward", [{ name: "a", series }], "episodes");
   assert.deepEqual(lines[0].points.map(({ x: at, y, error }) => [at, y, error]), [[8, 0.5, 0.25], [16, null, 0.25]]);
-  assert.equal(lines[0].points[0].said, "episodes 1 to 8: 0.5 ± 0.25 over 6 episodes, own share 50 %");
+  assert.equal(lines[0].points[0].said, "episodes 1 to 8: 0.5 ± 0.25 over 6 episodes, own share 50\u00a0%");
   assert.equal(lines[0].points[1].said, "episodes 9 to 16: unknown");
   assert.deepEqual([x, head.length], ["finished episodes", lines[0].points[0].row.length]);
   for (const key of Object.keys(CHARTS)) for (const { row } of chartOf(key, [{ name: "a", series }], "weight_version").lines.flatMap(({ points }) => points)) assert.equal(row.length, 1 + CHARTS[key].head.length);

@@ -43,7 +43,7 @@ test("what stands still is slow, then stalled, by what a turn takes", () => {
 test("a run says how far it is, and that nobody seems to play it", () => {
   const now = Date.parse("2026-01-01T00:10:00Z");
   const run = { episodes: 8, over: 4, playing: 2, a_second: 0.1, moved_at: "2026-01-01T00:09:59Z", mean: 0.5, error: 0.1, own_share: 0.875, refusals: 2, penalised: 1, verdicts: 3, failures: { timeout: 1 }, again: 1 };
-  assert.deepEqual(progressWords(run, now).map(([value]) => value), ["4 of 8", "2", "40 s", "0.5 ± 0.1", "87.5 %", "2", "1", "1"]);
+  assert.deepEqual(progressWords(run, now).map(([value]) => value), ["4 of 8", "2", "40 s", "0.5 ± 0.1", "87.5\u00a0%", "2", "1", "1"]);
   assert.match(progressWords({ ...run, moved_at: "2026-01-01T00:00:00Z" }, now)[2][1], /is a worker running/);
   assert.equal(progressWords({ ...run, over: 8 }, now)[2][0], "Finished");
   assert.deepEqual(progressWords({}, now), [["0", "episodes finished"]]);
@@ -51,7 +51,7 @@ test("a run says how far it is, and that nobody seems to play it", () => {
 
 test("a group states the shares of its refused answers and its episodes that were cut off", () => {
   const group = { mean: 0.5, own_share: 1, refusals: 2, refused_share: 0.25, cut_share: 0.5 };
-  assert.deepEqual(rewardWords(group, 4).slice(2), [["2", "answers refused (25 %)"], ["50 %", "cut off at a limit of length"]]);
+  assert.deepEqual(rewardWords(group, 4).slice(2), [["2", "answers refused (25\u00a0%)"], ["50\u00a0%", "cut off at a limit of length"]]);
   assert.equal(rewardWords({ ...group, refusals: 0, refused_share: 0, cut_share: 0 }, 4).length, 2);
 });
 

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from pathlib import Path
+from threading import Barrier
 from typing import Any
 
 import httpx
 import pytest
+from pydantic import SecretStr
 
-from server.background.league import league_captains
+from server.background.league import CaptainLeague, league_captains
 from spectator.cast import Cast
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
 from spectator.errors import ConfigurationError
 from spectator.evaluation.figures import LEAGUE
-from spectator.evaluation.league import round_robin
-from tests.serving import ROOT, serve, serve_process, test_settings, until
+from spectator.evaluation.league import LeagueMatch, round_robin
+from tests.postgres import Cluster
+from tests.serving import PATIENCE_S, ROOT, serve, serve_process, test_settings, until
 
 SIX = ("heuristic", "aggressive", "anchor", "defensive", "spin_first", "tactician")
 VARIABLES = {
@@ -84,6 +88,36 @@ def test_it_gives_its_slot_to_visitors_and_plays_the_match_again(
         page = serving.client.get("/").text
         for text in (first["options"]["home_team"], first["options"]["away_team"], "0 of 16 matches"):
             assert text in page
+
+
+def test_two_servers_that_see_the_same_table_play_each_match_once(
+    postgres: Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both read the table before either starts a match; from then on they play as fast as they can."""
+    both, read = Barrier(2), CaptainLeague._matches
+    waited: set[CaptainLeague] = set()
+
+    async def together(league: CaptainLeague) -> list[LeagueMatch]:
+        found = await read(league)
+        if league not in waited:
+            waited.add(league)
+            await asyncio.to_thread(both.wait, PATIENCE_S)
+        return found
+
+    async def keep(league: CaptainLeague) -> None:
+        """Remove nothing: a match that was played twice would be."""
+
+    monkeypatch.setattr(CaptainLeague, "_matches", together)
+    monkeypatch.setattr(CaptainLeague, "tidy", keep)
+    league = {"environment": "cricket", "league": True, "league_pace": "max", "league_legs": 1}
+    league |= {"league_captains": SIX[:3], "journal_url": SecretStr(postgres.url(postgres.make()))}
+    with (
+        serve(test_settings(tmp_path / "a", **league)) as one,
+        serve(test_settings(tmp_path / "b", **league)),
+    ):
+        until("a season", lambda: any(each["group_id"] == "2.1" for each in recorded(one.base_url)))
+        season = [each["group_id"] for each in recorded(one.base_url) if each["group_id"].startswith("1.")]
+    assert sorted(season) == ["1.1", "1.2", "1.3", "1.final"]
 
 
 @pytest.mark.parametrize(

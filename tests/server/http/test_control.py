@@ -91,6 +91,7 @@ WRONG: list[tuple[dict[str, Any], str, str]] = [
     ({"options": {"turns": "9"}}, "options.turns", "valid integer"),
     ({"options": {"turn": 9}}, "options.turn", "did you mean 'turns'?"),
     ({"max_over": 5}, "max_over", "did you mean 'max_overs'?"),
+    ({"pack": "default"}, "pack", "did you mean 'eval_pack_id'?"),
     ({"xyzzy": 5}, "xyzzy", "known fields: environment"),
 ]
 

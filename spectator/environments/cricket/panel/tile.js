@@ -9,6 +9,12 @@ const LARGE_PX = 220;
 const SIGNS = { six: "6", four: "4", wicket: "W" };
 
 export default {
+  /** The home side's chance to win; null without a forecast. @param {any} world @returns {number | null} */
+  chance({ chances = {}, result, winner }) {
+    const balls = chances[Object.keys(chances).sort().at(-1) ?? ""] ?? {};
+    const newest = balls[Object.keys(balls).sort().at(-1) ?? ""]?.home ?? null;
+    return result && newest !== null ? { home: 1, away: 0 }[/** @type {"home"} */ (winner)] ?? 0.5 : newest;
+  },
   /** @param {any} ctx */
   mount(ctx) {
     const { element, update } = makeGround(ctx, { margin: [12, 12], sign: ({ kind }) => SIGNS[/** @type {"six"} */ (kind)] ?? "" });

@@ -9,6 +9,8 @@ import pytest
 
 from spectator.environments.collider.operations.comparison import Limits
 from spectator.environments.collider.operations.preparation import yield_error
+from spectator.environments.collider.reference_physicist import ReferencePhysicist
+from tests.environments.collider.campaigns import play
 from tools import collider_limits
 from tools.collider_validation.__main__ import IN_CAMPAIGNS
 
@@ -29,6 +31,17 @@ def test_a_limit_on_a_rate_allows_for_the_error_of_the_efficiency() -> None:
     assert (10.0 * wider - 60.0) ** 2 == pytest.approx(40.0**2 + (1.645 * 0.1 * 10.0 * wider) ** 2, rel=1e-3)
     assert wider > 10.3 and bands[2] == pytest.approx(3.0, rel=0.02)
     assert limits.rates(0.0, 2.0)[0] > 1e12  # nothing passes: no rate is excluded
+
+
+def test_a_limit_allows_for_false_peaks_where_no_background_fits() -> None:
+    """On the shoulder of the real dimuons a limit of 160 events was set beside deviations of eight sigma."""
+    limits = Limits(best=-5.0, observed=30.0, expected=(10.0, 20.0, 30.0, 40.0, 50.0))
+    assert limits.allowing_for(0.0) == limits
+    wider = limits.allowing_for(100.0)
+    assert 165.0 < wider.observed < 170.0 and wider.expected[0] > 164.0
+    environment, _ = play(ReferencePhysicist(), 30, scenario="open_data_dimuon", difficulty="hard")
+    (limit,) = environment.laboratory.selection.channels["dilepton_mumu"].findings["limits"]
+    assert limit["signal_limit"] > 1000.0 and limit["expected_limit"] > 1000.0
 
 
 def test_the_error_of_the_yield_holds_what_is_not_known() -> None:

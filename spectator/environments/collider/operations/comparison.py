@@ -14,6 +14,7 @@ from spectator.environments.collider.analysis.likelihood import covariance, peak
 from spectator.environments.collider.analysis.shapes import design, p_of_z, z_of_p
 from spectator.environments.collider.analysis.significance import (
     ProfileSignificance,
+    background_misfit,
     counting_limit,
     limit_of,
     profile_significance,
@@ -58,6 +59,12 @@ class Limits:
     best: float
     observed: float
     expected: tuple[float, ...]
+
+    def allowing_for(self, false_peak: float) -> Limits:
+        """Return the limits with an error of the yield, in events, from a background that does not fit."""
+        best, error = max(self.best, 0.0), z_of_p(0.05) * false_peak
+        observed = best + math.hypot(self.observed - best, error)
+        return Limits(self.best, observed, tuple(math.hypot(limit, error) for limit in self.expected))
 
     def rates(self, events_per_fb: float, error: float) -> tuple[float, list[float]]:
         """Return the same limits on a rate, in fb, allowing for the relative error of the events per fb."""
@@ -120,7 +127,8 @@ def _limits(
     """Return the limits at a mass.
 
     With many events under the peak the profile likelihood is used, and a Gaussian yield for what is expected
-    (arXiv:1007.1727). With few, the events within two resolutions are counted.
+    (arXiv:1007.1727); where no background fits, the false peaks beside the mass are an error of the yield.
+    With few events, those within two resolutions are counted.
 
     Args:
         closed: Use a Gaussian yield for the observed limit too, which is ten times as fast.
@@ -140,7 +148,8 @@ def _limits(
         observed = best + spread * z_of_p(0.05 * p_of_z(-best / spread))
     else:
         observed = limit_of(search.problem, search.null.expected)
-    return Limits(best, observed, tuple(expected))
+    misfit = background_misfit(edges, counts, mass, sigma, background=analysis.background)
+    return Limits(best, observed, tuple(expected)).allowing_for(misfit.signal)
 
 
 def _counted(edges: Array, counts: Any, near: NDArray[np.bool_], peak: dict[str, Any]) -> Limits:

@@ -208,10 +208,11 @@ def main() -> None:
     table = table_of(marks, baselines)
     print("\n".join(table))
     if asked.page:
+        processes = "1 process" if asked.workers == 1 else f"{asked.workers} processes"
         how = (
             f"`nice -n {os.nice(0)} python -m tools.collider_learner --minutes {asked.minutes:g} "
-            f"--page`\n(tier {asked.tier}, {asked.workers} processes, {os.cpu_count()} cores; load of the "
-            f"machine {load:.1f} at the start, {os.getloadavg()[0]:.1f} at the end)."
+            f"--workers {asked.workers} --page`\n(tier {asked.tier}, {processes}, {os.cpu_count()} cores; "
+            f"load of the machine {load:.1f} at the start, {os.getloadavg()[0]:.1f} at the end)."
         )
         CURVE.parent.mkdir(exist_ok=True)
         CURVE.write_text(chart_of(marks, baselines, asked.tier), encoding="utf-8")

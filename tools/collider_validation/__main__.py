@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tools.collider_skill import section_of, with_section
 from tools.collider_validation import collisions, limits, statistics
 from tools.collider_validation.drawing import Chart, draw
 from tools.collider_validation.rows import ValidationRow
@@ -15,6 +16,8 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 PAGE = ROOT / "docs" / "reports" / "collider-physics.md"
 TEXT = Path(__file__).with_name("page.md")
 PLOTS = ROOT / "docs" / "reports" / "collider-physics"
+IN_CAMPAIGNS = "Limits in campaigns"
+"""Heading of the section that :mod:`tools.collider_limits` writes; this tool keeps it."""
 HEAD = "| check | target | measured | met |\n|---|---|---|---|\n"
 
 
@@ -66,6 +69,8 @@ def write(
     text = text.replace("{met}", f"{sum(row.ok for row in rows)} of {len(rows)}")
     for name, lines in plain.items():
         text = text.replace(f"{{{name}}}", "\n".join(lines))
+    if words := section_of(PAGE.read_text(encoding="utf-8"), IN_CAMPAIGNS):
+        text = with_section(text, IN_CAMPAIGNS, words)
     PAGE.write_text(text, encoding="utf-8")
     PLOTS.mkdir(exist_ok=True)
     for name, chart in charts.items():

@@ -204,7 +204,8 @@ class ColliderEnvironment:
         1.4 every look is charged, the fitted range is chosen, every estimate allows for other backgrounds,
         an excess where none describes the data does not count as evidence, and real data lie on a hidden
         axis; without combine_channels, request_systematics and a comparison of channels;
-        1.5 estimates allow for a five-parameter dijet function and for four events.
+        1.5 estimates allow for a five-parameter dijet function and for four events, limits for a background
+        of few events and for the error of the efficiency.
     """
 
     def __init__(self) -> None:

@@ -293,7 +293,7 @@ class LimitSet(CampaignFact):
     signal_limit: float = Field(description="Events")
     expected_limit: float
     band: list[float] = Field(description="Expected at -2, -1, +1, +2 sigma")
-    rate_limit_fb: float = Field(description="Limit on cross section x branching x acceptance, fb, at 13 TeV")
+    rate_limit_fb: float = Field(description="Limit on cross section x branching, fb, at 13 TeV")
     curve: LimitCurve
 
 

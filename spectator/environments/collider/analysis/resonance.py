@@ -26,7 +26,7 @@ from spectator.environments.collider.analysis.checks import (
     invalid,
 )
 from spectator.environments.collider.analysis.likelihood import covariance, minimise
-from spectator.environments.collider.analysis.peaks import MODELS, POOR, FitTask, Trial, describe
+from spectator.environments.collider.analysis.peaks import MODELS, NOTHING, POOR, FitTask, Trial, describe
 from spectator.environments.collider.analysis.shapes import (
     BACKGROUNDS,
     ORDERS,
@@ -129,6 +129,9 @@ EDGE_WIDTHS: Final = 2.0
 """Least distance of a resonance from the ends of its window, in its widths: without a background on both
 sides a peak cannot be distinguished from a slope."""
 
+SLOPE_WIDTHS: Final = 4.0
+"""The same of one that makes no maximum: in the tail of a larger peak, of which the window holds no more."""
+
 
 @dataclass(frozen=True, slots=True)
 class ResonanceFit:
@@ -153,6 +156,7 @@ class ResonanceFit:
         z_over_smooth: Significance of this description over the best smooth background alone, up to a
             quartic, however much that bends. It is large for a narrow peak, small for a shoulder or a
             turn-on.
+        monotonic: Whether the fitted description only rises or only falls within one width of the peak.
         expected: Events of the fitted description in each bin.
         expected_background: The same without this peak.
         bins: First bin of the window and the one after its last.
@@ -174,6 +178,7 @@ class ResonanceFit:
     window_gev: tuple[float, float]
     width_at_limit: bool
     z_over_smooth: float
+    monotonic: bool
     expected: tuple[float, ...]
     expected_background: tuple[float, ...]
     bins: tuple[int, int]
@@ -181,9 +186,13 @@ class ResonanceFit:
 
     @property
     def at_edge(self) -> bool:
-        """Whether it stands within `EDGE_WIDTHS` of its widths of an end of the window, or outside."""
+        """Whether it stands within `EDGE_WIDTHS` of its widths of an end of the window, or outside.
+
+        One without a maximum does within `SLOPE_WIDTHS`.
+        """
         low, high = self.window_gev
-        return min(self.mass_gev - low, high - self.mass_gev) < EDGE_WIDTHS * self.width_gev
+        widths = SLOPE_WIDTHS if self.monotonic else EDGE_WIDTHS
+        return min(self.mass_gev - low, high - self.mass_gev) < widths * self.width_gev
 
     @property
     def background_like(self) -> bool:
@@ -191,9 +200,11 @@ class ResonanceFit:
 
         So it is at an end of the window, where the width is as large as the window allows, and where a smooth
         background alone takes more than half of the significance, of which ten standard deviations are asked
-        for at most.
+        for at most. A fit that does not describe the data at all shows no peak either.
         """
-        return self.at_edge or self.width_at_limit or self.z_over_smooth < 0.5 * min(self.z_local, 10.0)
+        described = self.chi2 < NOTHING * max(self.ndf, 1)
+        smooth = self.z_over_smooth < 0.5 * min(self.z_local, 10.0)
+        return self.at_edge or self.width_at_limit or smooth or not described
 
 
 def fit_resonance(
@@ -328,10 +339,17 @@ def _report(task: FitTask, best: Trial, chosen: slice, main: int) -> ResonanceFi
         window_gev=(float(task.edges[0]), float(task.edges[-1])),
         width_at_limit=task.resolution_gev is None and sigma >= widest,
         z_over_smooth=_z_over_smooth(task, best),
+        monotonic=_is_monotonic(task.edges, minimum.expected, mass, sigma),
         expected=tuple(minimum.expected.tolist()),
         expected_background=tuple((minimum.expected - share).tolist()),
         bins=(chosen.start, chosen.stop),
     )
+
+
+def _is_monotonic(edges: Floats, expected: Floats, mass: float, sigma: float) -> bool:
+    near = np.flatnonzero((edges[1:] > mass - sigma) & (edges[:-1] < mass + sigma))
+    steps = np.diff((expected / np.diff(edges))[near])
+    return bool((steps >= 0).all() or (steps <= 0).all())
 
 
 def _main_peak(best: Trial) -> int:

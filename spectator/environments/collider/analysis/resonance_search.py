@@ -21,7 +21,6 @@ from spectator.environments.collider.analysis.checks import (
     checked_spectrum,
     checked_window,
 )
-from spectator.environments.collider.analysis.peaks import NOTHING
 from spectator.environments.collider.analysis.resonance import EDGE_WIDTHS, ResonanceFit, fit_resonances
 from spectator.environments.collider.analysis.shapes import (
     design,
@@ -129,8 +128,7 @@ def _is_resonance(fit: ResonanceFit, edges: Floats, ratio: float, least: float) 
     width = fit.width_gev / (ratio * fit.mass_gev)
     if min(fit.mass_gev - edges[0], edges[-1] - fit.mass_gev) < EDGE_WIDTHS * fit.width_gev:
         return False
-    described = fit.chi2 < NOTHING * max(fit.ndf, 1)
-    return described and NARROW[0] < width < NARROW[1] and _with_systematics(fit, edges) >= least
+    return NARROW[0] < width < NARROW[1] and _with_systematics(fit, edges) >= least
 
 
 def _with_systematics(fit: ResonanceFit, edges: Floats) -> float:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from spectator.environments.collider import actions, physics
-from spectator.environments.collider.analysis.likelihood import peak_search
-from spectator.environments.collider.analysis.shapes import fit_background, p_of_z, z_of_p
+from spectator.environments.collider.analysis.likelihood import covariance, peak_search
+from spectator.environments.collider.analysis.shapes import design, p_of_z, z_of_p
 from spectator.environments.collider.analysis.significance import (
     ProfileSignificance,
+    background_misfit,
     counting_limit,
     limit_of,
     profile_significance,
@@ -27,7 +29,11 @@ from spectator.environments.collider.operations.inference import (
     resolution_at,
     with_events_at,
 )
-from spectator.environments.collider.operations.preparation import events_per_fb, run_yield
+from spectator.environments.collider.operations.preparation import (
+    events_per_fb,
+    run_yield,
+    yield_error,
+)
 from spectator.environments.collider.physics import energy_gain
 from spectator.environments.collider.task import HardRule, six
 
@@ -38,21 +44,53 @@ CURVE_MASSES: Final = 13
 """Masses at which the limits of a window are drawn, evenly in their logarithm."""
 
 
+EVENTS_A_COEFFICIENT: Final = 20
+"""Events of a spectrum for each coefficient of its background; with fewer a power law is fitted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Upper limits on the events of a peak: observed, and expected at -2 to +2 sigma.
+
+    Args:
+        best: The signal that fits best, 0 or more.
+    """
+
+    best: float
+    observed: float
+    expected: tuple[float, ...]
+
+    def allowing_for(self, false_peak: float) -> Limits:
+        """Return the limits with an error of the yield, in events, from a background that does not fit."""
+        best, error = max(self.best, 0.0), z_of_p(0.05) * false_peak
+        observed = best + math.hypot(self.observed - best, error)
+        return Limits(self.best, observed, tuple(math.hypot(limit, error) for limit in self.expected))
+
+    def rates(self, events_per_fb: float, error: float) -> tuple[float, list[float]]:
+        """Return the same limits on a rate, in fb, allowing for the relative error of the events per fb."""
+        kept, best = 1.0 - (z_of_p(0.05) * min(error, 0.5)) ** 2, max(0.0, min(self.best, self.observed))
+        width = self.observed - best
+        observed = (best + math.sqrt(best**2 - kept * (best**2 - width**2))) / kept
+        scale = max(events_per_fb, 1e-12)
+        return observed / scale, [limit / math.sqrt(kept) / scale for limit in self.expected]
+
+
 def set_limit(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     """Set an upper limit at a mass."""
     analysis, counts = opened_with_events(lab, given.channel)
     mass = in_window(analysis, given.mass_gev)
     if f"limit:{mass:g}" in analysis.findings:
         raise HardRule("redundant", f"The limit at {mass:g} GeV is set.")
-    limit = _limit(lab.edges(analysis), counts, mass, analysis)
+    limits = _limits(lab.edges(analysis), counts, mass, analysis)
+    lowest, low, expected, high, highest = limits.expected
     result = {
         "selection_id": lab.selection.name,
         "channel": given.channel,
         "mass_gev": six(mass),
-        "signal_limit": six(limit[0]),
-        "expected_limit": six(limit[3]),
-        "band": [six(limit[number]) for number in (1, 2, 4, 5)],
-        "rate_limit_fb": six(limit[0] / max(events_per_fb(lab, analysis, mass), 1e-12)),
+        "signal_limit": six(limits.observed),
+        "expected_limit": six(expected),
+        "band": [six(limit) for limit in (lowest, low, high, highest)],
+        "rate_limit_fb": six(limits.rates(*_yield(lab, analysis, mass))[0]),
     }
     analysis.findings[f"limit:{mass:g}"] = True
     analysis.findings.setdefault("limits", []).append(result)
@@ -60,14 +98,19 @@ def set_limit(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     return result
 
 
+def _yield(lab: Laboratory, analysis: ChannelAnalysis, mass: float) -> tuple[float, float]:
+    return events_per_fb(lab, analysis, mass), yield_error(lab, analysis, mass)
+
+
 def _limit_curve(lab: Laboratory, analysis: ChannelAnalysis, counts: Any) -> dict[str, Any]:
     """Return the limits over the searched window, in fb."""
     if "limit_curve" not in analysis.findings:
         edges, masses = lab.edges(analysis), np.geomspace(*analysis.window_gev, CURVE_MASSES)
         rows = []
-        for mass in masses:
-            events = np.array(_limit(edges, counts, float(mass), analysis, closed=True))
-            rows.append([six(limit) for limit in events / max(events_per_fb(lab, analysis, mass), 1e-12)])
+        for mass in map(float, masses):
+            limits = _limits(edges, counts, mass, analysis, closed=True)
+            observed, expected = limits.rates(*_yield(lab, analysis, mass))
+            rows.append([six(limit) for limit in (observed, *expected)])
         analysis.findings["limit_curve"] = {
             "masses_gev": [six(mass) for mass in masses],
             "observed_fb": [row[0] for row in rows],
@@ -78,51 +121,58 @@ def _limit_curve(lab: Laboratory, analysis: ChannelAnalysis, counts: Any) -> dic
     return curve
 
 
-def _limit(
+def _limits(
     edges: Array, counts: Any, mass: float, analysis: ChannelAnalysis, *, closed: bool = False
-) -> tuple[float, float, float, float, float, float]:
-    """Return the observed limit, then those expected at -2 to +2 sigma, in events.
+) -> Limits:
+    """Return the limits at a mass.
 
     With many events under the peak the profile likelihood is used, and a Gaussian yield for what is expected
-    (arXiv:1007.1727). With few, the events within two resolutions are counted.
+    (arXiv:1007.1727); where no background fits, the false peaks beside the mass are an error of the yield.
+    With few events, those within two resolutions are counted.
 
     Args:
         closed: Use a Gaussian yield for the observed limit too, which is ten times as fast.
     """
-    sigma = resolution_at(analysis, mass)
+    sigma, peak = resolution_at(analysis, mass), peak_at(analysis, mass)
     near = np.abs(0.5 * (edges[1:] + edges[:-1]) - mass) < COUNTED_SIGMA * sigma
     if counts[near].sum() < MANY_EVENTS:
-        return _counted(edges, counts, near, analysis.background)
-    search = peak_search(edges, counts, **peak_at(analysis, mass))
+        return _counted(edges, counts, near, peak)
+    search = peak_search(edges, counts, **peak)
     asimov = search.problem.with_counts(search.null.expected)
     error = asimov.error(asimov.fit(start=search.null.beta))
     expected = [error * (z_of_p(0.05 * p_of_z(-number)) + number) for number in (-2, -1, 0, 1, 2)]
+    fit = search.problem.fit(start=search.null.beta)
+    best = float(fit.theta[0])
     if closed:
-        fit = search.problem.fit(start=search.null.beta)
-        best, spread = float(fit.theta[0]), search.problem.error(fit)
+        spread = search.problem.error(fit)
         observed = best + spread * z_of_p(0.05 * p_of_z(-best / spread))
     else:
         observed = limit_of(search.problem, search.null.expected)
-    return observed, expected[0], expected[1], expected[2], expected[3], expected[4]
+    misfit = background_misfit(edges, counts, mass, sigma, background=analysis.background)
+    return Limits(best, observed, tuple(expected)).allowing_for(misfit.signal)
 
 
-def _counted(
-    edges: Array, counts: Any, near: NDArray[np.bool_], background: str
-) -> tuple[float, float, float, float, float, float]:
-    beside = np.where(near, 0, counts)
-    if not beside.any():
-        limits = [counting_limit(float(number), 0.0) for number in (counts[near].sum(), 0, 0, 0, 1, 2)]
-    else:
-        inside = np.flatnonzero(near)
-        stretch = (float(edges[inside[0]]), float(edges[inside[-1] + 1]))
-        fit = fit_background(edges, counts, background=background, exclude_gev=(stretch,))
-        mean = float(np.asarray(fit.expected)[near].sum())
-        error = mean / math.sqrt(float(beside.sum()))
-        usual = [max(0.0, round(mean + number * math.sqrt(mean))) for number in (-2, -1, 0, 1, 2)]
-        limits = [counting_limit(float(number), mean, error) for number in (counts[near].sum(), *usual)]
-    share = math.erf(COUNTED_SIGMA / math.sqrt(2.0))
-    first, *others = (limit / share for limit in limits)
-    return first, others[0], others[1], others[2], others[3], others[4]
+def _counted(edges: Array, counts: Any, near: NDArray[np.bool_], peak: dict[str, Any]) -> Limits:
+    """Return the limits by the events in a region, of which the background is fitted together with a peak.
+
+    All bins are fitted: at the end of a spectrum a fit beside the region would extrapolate to anything.
+    """
+    function = peak["background"]
+    if counts.sum() < EVENTS_A_COEFFICIENT * design(function, edges).shape[1]:
+        function = "power_law"
+    search = peak_search(edges, counts, **{**peak, "background": function})
+    problem, start = search.problem, search.null.beta
+    fit, free = problem.fit(start=start), np.ones(1 + len(start), dtype=bool)
+    if fit.theta[0] < 0:
+        fit, free[0] = problem.fit(0.0, start), False
+    slope = problem.derivatives(fit.theta)[near].sum(axis=0)
+    slope[0] = 0.0
+    mean = float(problem.background(fit.theta)[near].sum())
+    error = math.sqrt(max(0.0, float(slope @ covariance(problem, fit, free) @ slope)))
+    seen, share = float(counts[near].sum()), float(problem.template[near].sum())
+    usual = [max(0.0, round(mean + number * math.sqrt(mean))) for number in (-2, -1, 0, 1, 2)]
+    observed, *expected = (counting_limit(number, mean, error) / share for number in (seen, *usual))
+    return Limits((seen - mean) / share, observed, tuple(expected))
 
 
 def measure_angular(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:

@@ -23,6 +23,9 @@ from spectator.environments.collider.task import HardRule, six
 SIMULATION_ERROR = 0.03
 """Relative error of the simulated score of a signal."""
 
+EFFICIENCY_ERROR = 0.05
+"""Relative error of the simulated acceptance times efficiency of a channel."""
+
 _CLOSE = 1e-5
 """Relative rounding of the edges in the task."""
 
@@ -324,6 +327,21 @@ def unblind(lab: Laboratory, given: actions.InChannel) -> dict[str, Any]:
 def events_per_fb(lab: Laboratory, analysis: ChannelAnalysis, mass_gev: float) -> float:
     """Return selected signal events per fb at 13 TeV, in the opened runs."""
     return sum(run_yield(lab, analysis, number, mass_gev) for number in analysis.opened)
+
+
+def yield_error(lab: Laboratory, analysis: ChannelAnalysis, mass_gev: float) -> float:
+    """Return the relative error of :func:`events_per_fb`.
+
+    It comes from the efficiency, from the simulated score, and from the gain of the energies, since the
+    production is unknown.
+    """
+    cut = 0.0 if lab.task.real_data else simulated_shares(lab, analysis.channel)[: analysis.cut].sum()
+    moved = total = 0.0
+    for number in analysis.opened:
+        energy, events = lab.runs[number - 1].beam.sqrt_s_tev, run_yield(lab, analysis, number, mass_gev)
+        moved += events * math.log(energy_gain("gg", mass_gev, energy) / _gain(mass_gev, energy))
+        total += events
+    return math.hypot(EFFICIENCY_ERROR, SIMULATION_ERROR * float(cut), moved / max(total, 1e-300))
 
 
 def run_yield(lab: Laboratory, analysis: ChannelAnalysis, number: int, mass_gev: float) -> float:

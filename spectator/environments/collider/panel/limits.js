@@ -6,7 +6,7 @@ import { channelMark, channelName, figure } from "./words.js";
 
 const WIDTH = 720;
 const HEIGHT = 300;
-const LEFT = 66;
+const LEFT = 94;
 const RIGHT = WIDTH - 10;
 const TOP = 10;
 const BASE = HEIGHT - 36;
@@ -47,7 +47,7 @@ export function mountLimits({ ui: { h, svg, replace, setText }, charts }) {
     replace(drawing, svg("path", { class: "limits__band limits__band--2", d: between(0, 3) }), svg("path", { class: "limits__band", d: between(1, 2) }),
       svg("g", { class: "chart__grid", "aria-hidden": "true" }, ...ticks.flatMap((tick) => [svg("path", { d: `M${LEFT} ${charts.round(y(tick))}H${RIGHT}` }), svg("text", { x: LEFT - 6, y: charts.round(y(tick)) + 4, "text-anchor": "end" }, figure(tick))])),
       svg("g", { class: "chart__axis", "aria-hidden": "true" }, ...roundTicks(masses[0], masses.at(-1), 6).map((tick) => svg("text", { x: charts.round(x(tick)), y: HEIGHT - 18, "text-anchor": "middle" }, figure(tick, 5))), svg("text", { x: RIGHT, y: HEIGHT - 3, "text-anchor": "end" }, `m(${channelMark(name)}), GeV`)),
-      svg("text", { class: "spectrum__title", transform: `translate(13 ${(TOP + BASE) / 2}) rotate(-90)`, "text-anchor": "middle" }, "σ × B × A at 13 TeV, fb"),
+      svg("text", { class: "spectrum__title", transform: `translate(13 ${(TOP + BASE) / 2}) rotate(-90)`, "text-anchor": "middle" }, "σ × B at 13 TeV, fb"),
       svg("path", { class: "spectrum__axis", d: `M${LEFT} ${TOP}V${BASE}H${RIGHT}` }),
       svg("path", { class: "limits__expected", d: charts.linePath(points(expected)) }), svg("path", { class: "limits__observed", d: charts.linePath(points(observed)) }),
       ...points(observed).map(([cx, cy]) => svg("circle", { class: "limits__point", cx: charts.round(cx), cy: charts.round(cy), r: 2.4 })));

@@ -6,7 +6,7 @@ import { channelMark, channelName, figure, measured } from "./words.js";
 
 const WIDTH = 720;
 const HEIGHT = 400;
-const LEFT = 66;
+const LEFT = 94;
 const RIGHT = WIDTH - 10;
 const BASE = 286;
 const MIDDLE = 348;

@@ -117,7 +117,10 @@ def test_a_window_that_begins_or_ends_in_a_peak_reports_none_there(window: tuple
         assert fit.mass_gev == pytest.approx(nearest.mass_gev, rel=5e-3)
 
 
-@pytest.mark.parametrize("window", [(100, 200), (91, 150), (10.7, 60), (12, 60), (20, 80), (3.2, 9.0)])
+@pytest.mark.parametrize(
+    "window",
+    [(100, 200), (91, 150), (10.7, 60), (12, 60), (20, 80), (3.2, 9.0), (92.1, 119.517), (3.166, 10.167)],
+)
 def test_a_fit_at_an_end_of_its_window_is_background(window: tuple[float, float]) -> None:
     fit = fit_resonance(EDGES, COUNTS, window)
     assert fit.at_edge and fit.background_like

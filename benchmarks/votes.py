@@ -70,7 +70,7 @@ def measure() -> Iterator[Figure]:
     without, within = map(statistics.median, spent)
     yield Figure(
         "CPU of the server for a vote, its answer, counts and scores included",
-        f"{1e6 * (within - without) / VIEWERS:.0f} us: {within:.2f} s a ball with votes, {without:.2f} s without",
+        f"{1e6 * (within - without) / VIEWERS:.0f} us: {within:.2f} s a ball, {without:.2f} s without votes",
         "-",
         "-",
     )

@@ -25,7 +25,7 @@ from spectator.errors import ConfigurationError, EpisodeNotFound, FieldError, In
 from spectator.events import Event
 from spectator.json_values import apply_patch
 from spectator.policies.policy import Preset
-from spectator.text import clean_text
+from spectator.text import clean_text, emblem
 
 from ..security import faults
 from ..security.budget import Held
@@ -36,7 +36,7 @@ from ..viewers.wall import side_names
 from ..viewers.wire import EPISODE_ID
 from .commands import Rights
 from .episodes import summary_of
-from .league import Side, emblem
+from .league import Side
 from .pages import error_page
 from .previews import public_root
 from .start_routes import start_fork

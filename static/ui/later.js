@@ -55,6 +55,7 @@ export function soundWhenUsed(button, caption, page) {
 /** @param {Parameters<typeof import("./plain.js").mountPlain>[0]} page @returns {ReturnType<typeof import("./plain.js").mountPlain>} */
 export function plainWhenAsked(page) {
   const text = mountOnUse(page.button, async () => {
+    await styles("plain");
     const part = (await import("./plain.js")).mountPlain(page);
     page.onToggle();
     return part;

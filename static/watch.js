@@ -45,7 +45,7 @@ let scheduled = false;
 let restUntil = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */ let resting;
 let [touched, holding, readForEnding] = [false, false, false];
-let [drawnSeq, titled] = [-1, ""];
+let drawnSeq = -1;
 let behindInBatch = 0;
 
 const momentPage = (/** @type {number} */ seq) => new URL(`moment/${episodeId}/${seq}`, root).href;
@@ -141,9 +141,7 @@ function draw() {
   bar.update(state, panel.headline(state), source.link.phase === "open" || source.link.phase === "record");
   announcer.update(state, view);
   sound.moved(seq, jumped);
-  const title = `${seat.asked() ? "Your turn · " : ""}${panel.headline(state) || pageTitle} · Spectator`;
-  if (title !== titled) setTimeout(() => { if (title === titled) document.title = title; }, titled && !jumped ? parseInt(stage.style.getPropertyValue("--flight")) || 0 : 0); // once the ball has landed
-  titled = title;
+  header.title(`${seat.asked() ? "Your turn · " : ""}${panel.headline(state) || pageTitle} · Spectator`, jumped ? 0 : parseInt(stage.style.getPropertyValue("--flight")) || 0);
   drawnSeq = seq;
 }
 

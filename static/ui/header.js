@@ -40,6 +40,7 @@ const COUNT_EVERY_MS = 250;
 /** @param {{state: HTMLElement, viewers: HTMLElement, lag: HTMLElement, retry: HTMLElement}} places @param {() => void} tryNow connects at once */
 export function mountHeader({ state, viewers, lag, retry }, tryNow) {
   /** @type {Link | null} */ let counted = null;
+  let titled = "";
   let since = 0;
   /** @type {HeaderView | null} */ let shown = null;
   retry.addEventListener("click", tryNow);
@@ -64,6 +65,11 @@ export function mountHeader({ state, viewers, lag, retry }, tryNow) {
       const away = view.link.phase !== "open";
       setText(viewers, view.viewers === null || away ? "" : `${plural(view.viewers, "watching", "watching")}`);
       setText(lag, view.lag === null || away ? "" : `${Math.round(view.lag)} ms`);
+    },
+    /** Change the tab's title once the ball has landed. @param {string} words @param {number} afterMs */
+    title(words, afterMs) {
+      if (words !== titled) setTimeout(() => { if (words === titled) document.title = words; }, afterMs);
+      titled = words;
     },
   };
 }

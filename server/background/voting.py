@@ -167,7 +167,7 @@ class MatchVoting:
                 self._voting.settle(self, ballot, decided.event.seq)
 
     async def settle(self, ballot: Ballot, seq: int) -> None:
-        """CallScore the votes on a question that the decision ``seq`` answered, and show the result."""
+        """Score the votes on a question that the decision ``seq`` answered, and show the result."""
         cards = [dict(card.action) for card in ballot.question.cards]
         key = self.live.episode_id, f"{self.live.epoch} cards", seq
         found, _ = await self._voting.alternatives.weigh(await self._request(seq, cards), key)
@@ -295,7 +295,7 @@ class Voting:
             await relay.send_lossy(wire.crowd(**fields))
 
     def settle(self, match: MatchVoting, ballot: Ballot, seq: int) -> None:
-        """CallScore a question in the background, unless too many wait."""
+        """Score a question in the background, unless too many wait."""
         if self._waiting < MOST_WAITING:
             self._waiting += 1
             self._start(self._settle(match, ballot, seq), "vote result")

@@ -1,4 +1,4 @@
-"""CallScore what viewers called before a decision, and keep each day's table.
+"""Score what viewers called before a decision, and keep each day's table.
 
 Regret is what a call lost against the best call that was weighed, in points: hundredths of a chance to win.
 Brier scores the shares of the cards as a forecast of which card is best: half the sum of squared differences,
@@ -54,7 +54,7 @@ class VoteScores:
 def score_votes(
     chances: Sequence[float], best: float, played: float, called: int | None, votes: Sequence[int]
 ) -> VoteScores:
-    """CallScore the votes on a decision.
+    """Score the votes on a decision.
 
     Args:
         chances: Chance to win after each card.

@@ -269,13 +269,27 @@ class RecorderLine:
         if self._thread is not None:
             self._thread.join(patience_s)
 
-    def _send_all(self) -> None:
-        try:
-            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connected:
-                self._socket = connected
+    def connect(self) -> socket.socket:
+        """Connect if not connected, and return the connection: the recorder stays as long as any is open.
+
+        Raises:
+            OSError: The recorder does not listen.
+        """
+        if self._socket is None:
+            connected = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            try:
                 connected.settimeout(CONNECT_S)
                 connected.connect(self.address)
                 connected.settimeout(SEND_S)
+            except OSError:
+                connected.close()
+                raise
+            self._socket = connected
+        return self._socket
+
+    def _send_all(self) -> None:
+        try:
+            with self.connect() as connected:
                 while self._send_some(connected):
                     self._receive_available(connected)
                     self._hurry.wait(PAUSE_S)

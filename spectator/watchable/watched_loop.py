@@ -251,6 +251,7 @@ class WatchedLoop:
         self._numbers = itertools.count(1)
         self._recorder, address = begin_recorder(self.folder, {"name": name, "episodes": episodes})
         self._line = RecorderLine(address)
+        attempted(self._line.connect)  # else the recorder ends with the first fork that came before
         self._line.send(b"{}\n", needed=True)
         self._closed = False
 

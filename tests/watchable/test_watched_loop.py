@@ -273,8 +273,9 @@ async def test_a_full_disk_warns_once_and_the_loop_goes_on(tmp_path: Path) -> No
 
 async def test_forks_record_their_own_episodes(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     script = """
-import multiprocessing, sys
+import multiprocessing, os, sys, threading
 from spectator import watch
+from spectator.watchable.recorder_client import RecorderLine
 
 def play(run, number, inherited=None):
     if inherited is not None:
@@ -283,6 +284,8 @@ def play(run, number, inherited=None):
         episode.step(reward=number)
 
 if __name__ == "__main__":
+    parent, joined, send_all = os.getpid(), threading.Event(), RecorderLine._send_all
+    RecorderLine._send_all = lambda self: (os.getpid() == parent and joined.wait(), send_all(self))
     run = watch(sys.argv[1])
     begun = run.episode(group="parent")
     for method in ("fork", "spawn"):
@@ -292,6 +295,7 @@ if __name__ == "__main__":
         [worker.start() for worker in workers]
         [worker.join() for worker in workers]
         assert [worker.exitcode for worker in workers] == [0, 0]
+    joined.set()  # the parent's first message comes after its workers' last
     begun.step(reward=3)
     begun.end()
     run.close()

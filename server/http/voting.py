@@ -108,7 +108,10 @@ class DayTable(BaseModel):
     viewers: list[VoterDay] = Field(description="Least mean regret first, at most 50")
 
 
-_PROBLEMS: Final = documented(faults.NO_EPISODE, faults.NO_QUESTIONS, faults.OVER, faults.ELSEWHERE)
+_PROBLEMS: Final = documented(
+    faults.INVALID, faults.NO_EPISODE, faults.NO_QUESTIONS, faults.OVER, faults.ELSEWHERE
+)
+_READ: Final = (faults.INVALID, faults.NO_JOURNAL, faults.TOO_MANY, faults.CROWDED)
 _VOTE_PROBLEMS: Final = documented(
     *ALWAYS, faults.NO_EPISODE, faults.NO_QUESTIONS, faults.OVER, faults.ELSEWHERE, faults.VOTING_CLOSED,
     faults.VOTED,
@@ -157,24 +160,23 @@ async def cast_vote(
     return VoteReceipt(episode_id=episode_id, turn=turn, card=card, voter=voter)
 
 
-@router.get("/api/votes", responses=documented(faults.INVALID, faults.NO_JOURNAL))
+@router.get("/api/votes", responses=documented(*_READ))
 async def day_table(
-    services: ServicesDep, day: Annotated[date | None, Query(description=DAY)] = None
+    services: ServicesDep, request: Request, day: Annotated[date | None, Query(description=DAY)] = None
 ) -> DayTable:
     """Return the table of a day: viewers by mean regret."""
-    return await _table(services, day)
+    return await _table(services, request, day)
 
 
-@router.get(
-    "/api/votes/{day}/{voter}", responses=documented(faults.INVALID, faults.NO_VOTER, faults.NO_JOURNAL)
-)
+@router.get("/api/votes/{day}/{voter}", responses=documented(faults.NO_VOTER, *_READ))
 async def voter_day(
     services: ServicesDep,
+    request: Request,
     day: date,
     voter: Annotated[str, Path(pattern=VOTER, description="A viewer's public id")],
 ) -> VoterPlace:
     """Return one viewer's calls on a day."""
-    return await _of_voter(services, day, voter)
+    return await _of_voter(services, request, day, voter)
 
 
 async def _match(services: Services, episode_id: str) -> MatchVoting:
@@ -192,15 +194,17 @@ async def _match(services: Services, episode_id: str) -> MatchVoting:
     return match
 
 
-async def _table(services: Services, day: date | None) -> DayTable:
+async def _table(services: Services, request: Request, day: date | None) -> DayTable:
     day = day or services.clock.now().date()
-    found = await asyncio.to_thread(services.voting.table.ranked, day)
+    async with services.budget.hold(Held.READS, request):
+        found = await asyncio.to_thread(services.voting.table.ranked, day)
     viewers = [VoterDay(**_fields(one)) for one in found]
     return DayTable(day=day, least_calls=LEAST_CALLS, viewers=viewers)
 
 
-async def _of_voter(services: Services, day: date, voter: str) -> VoterPlace:
-    found = await asyncio.to_thread(services.voting.table.of, day, voter)
+async def _of_voter(services: Services, request: Request, day: date, voter: str) -> VoterPlace:
+    async with services.budget.hold(Held.READS, request):
+        found = await asyncio.to_thread(services.voting.table.of, day, voter)
     if found is None:
         raise Refused(faults.NO_VOTER, f"{voter} made no calls on {day}, or they are no longer kept.")
     return VoterPlace(**_fields(found[0]), place=found[1])
@@ -252,7 +256,7 @@ def calls_pages(templates: Templates) -> APIRouter:
     async def table(
         request: Request, services: ServicesDep, day: Annotated[date | None, Query()] = None
     ) -> Response:
-        found = await _table(services, day)
+        found = await _table(services, request, day)
         mask = services.operator_orders.mask.text
         named = [one.model_copy(update={"name": shown_name(one, mask)}) for one in found.viewers]
         page = CallsPage(
@@ -266,7 +270,7 @@ def calls_pages(templates: Templates) -> APIRouter:
 
     @pages.get("/calls/{day}/{voter}.png")
     async def picture(request: Request, services: ServicesDep, day: date, voter: str) -> Response:
-        found = await _of_voter(services, day, voter)
+        found = await _of_voter(services, request, day, voter)
         svg = calls_card(shown_name(found, services.operator_orders.mask.text), found, day)
         async with services.budget.hold(Held.READS, request):
             try:
@@ -280,7 +284,7 @@ def calls_pages(templates: Templates) -> APIRouter:
 
     @pages.get("/calls/{day}/{voter}")
     async def viewer(request: Request, services: ServicesDep, day: date, voter: str) -> Response:
-        found = await _of_voter(services, day, voter)
+        found = await _of_voter(services, request, day, voter)
         who = shown_name(found, services.operator_orders.mask.text)
         page = CallsPage(
             root="../../",

@@ -29,6 +29,10 @@ HELD: Final = {
     "/api/rollouts": "/api/rollouts",
     "/api/groups/{group}": "/api/groups/none",
     "/api/episodes/{episode_id}/alternatives": "/api/episodes/none/alternatives?seq=1",
+    "/api/votes": "/api/votes",
+    "/api/votes/{day}/{voter}": "/api/votes/2026-11-28/0123456789abcdef",
+    "/calls": "/calls",
+    "/moment/{episode_id}/{seq}": "/moment/none/1",
     "/oembed": "/oembed?url={base}/watch/none",
     "/card/{episode_id}.png": "/card/none.png",
     "/clip/{episode_id}.{kind}": "/clip/none.png",
@@ -42,6 +46,8 @@ PAGES: Final = {
     "/card/{episode_id}.png",
     "/clip/{episode_id}.{kind}",
     "/embed/{episode_id}",
+    "/calls",
+    "/moment/{episode_id}/{seq}",
 }
 """Those that are no part of the API."""
 
@@ -50,6 +56,7 @@ FREE: Final = {
     "/api/episodes/{episode_id}": "folded once for all who ask, two records at a time, and kept",
     "/api/episodes/{episode_id}/truth": "one row",
     "/api/episodes/{episode_id}/notes": "a file that only the operator fills",
+    "/api/episodes/{episode_id}/questions": "in memory",
     "/api/rollouts/{run}": "looked at once for all who ask",
     "/api/rollouts/{run}/series": "looked at once for all who ask",
     "/live/{episode_id}/events": "counted among the viewers",

@@ -16,7 +16,7 @@ from tests.serving import Serving, serve, test_settings, until
 
 TOKENS = [f"viewer-{number:012}" for number in range(8)]
 SECRET = "a-secret-of-the-operator"
-MATCH = {"environment": "cricket", "options": {"max_overs": 2}, "seed": 7, "pace": "broadcast"}
+MATCH = {"environment": "cricket", "options": {"max_overs": 50}, "seed": 7, "pace": "broadcast"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -56,6 +56,11 @@ def vote(serving: Serving, episode_id: str, turn: int, token: str, card: int = 0
     return serving.client.post(f"/api/episodes/{episode_id}/votes", json=sent)
 
 
+def control(serving: Serving, order: str, episode_id: str) -> None:
+    answer = serving.client.post(f"/custom/{order}", json={"episode_id": episode_id})
+    assert answer.status_code == 200, answer.text
+
+
 def refused(answer: Any, status: int, kind: str) -> str:
     told = answer.json()
     assert (answer.status_code, told["type"]) == (status, f"/problems/{kind}"), told
@@ -78,7 +83,9 @@ def frames(viewer: ClientConnection, wanted: str) -> dict[str, Any]:
 
 
 def open_question(serving: Serving, match: tuple[str, ClientConnection]) -> dict[str, Any]:
+    """A question that stays open: the match is paused."""
     question = frames(match[1], "question")["question"]
+    control(serving, "pause", match[0])
     assert ask(serving, match[0]).json()["question"]["turn"] == question["turn"]
     return dict(question)
 
@@ -106,6 +113,7 @@ def test_votes_are_counted_by_their_rules_and_scored_after_the_decision(
     assert accepted == {"frame": "vote", "turn": turn, "voter": voter_id(TOKENS[4])}
     assert again["refused"] == "already-voted"
     assert frames(viewer, "votes")["votes"] in (1, 2, 3)  # at most one frame a second
+    control(serving, "resume", episode_id)
     result = frames(viewer, "result")["result"]
     assert (result["turn"], result["votes"]) == (turn, 3)
     assert [card["votes"] for card in result["cards"]] == [2, 1, 0]

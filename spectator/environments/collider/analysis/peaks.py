@@ -115,6 +115,17 @@ class PeakProblem:
         start, power, upper, upper_power = np.exp(theta[self.width + 1 : self.first_background])
         return crystal_ball_bins(self.edges, mass, sigma, (start, 1 + power, upper, 1 + upper_power))
 
+    def _all_shares(self, thetas: Floats, peak: int) -> Floats:
+        """Return the shares of a peak for each row of parameters."""
+        if self.model != "crystal_ball":
+            return np.array([self.shares(theta, peak) for theta in thetas])
+        masses = thetas[:, self.peaks + peak]
+        sigmas = masses * [math.exp(min(width, 5.0)) for width in thetas[:, self.width].tolist()]
+        tails = np.array([np.exp(theta[self.width + 1 : self.first_background]) for theta in thetas])
+        start, power, upper, upper_power = tails.T[:, :, None]
+        around = (start, 1 + power, upper, 1 + upper_power)
+        return crystal_ball_bins(self.edges, masses[:, None], sigmas[:, None], around)
+
     def expected(self, theta: Floats) -> Floats:
         """Return the expected events of each bin."""
         total = self.background(theta)
@@ -141,16 +152,17 @@ class PeakProblem:
         rows[:, self.width] += theta[peak] * mass * ratio * by_sigma
 
     def _central_slopes(self, theta: Floats, peak: int, rows: Floats) -> None:
-        rows[:, peak] = self.shares(theta, peak)
         if not theta[peak]:
+            rows[:, peak] = self.shares(theta, peak)
             return
         sigma = theta[self.peaks + peak] * math.exp(theta[self.width])
-        for index in (self.peaks + peak, *range(self.width, self.first_background)):
-            size = 1e-4 * (sigma if index < self.width else 1.0)
-            step = np.zeros_like(theta)
-            step[index] = size
-            above, below = self.shares(theta + step, peak), self.shares(theta - step, peak)
-            rows[:, index] += theta[peak] * (above - below) / (2.0 * size)
+        chosen = [self.peaks + peak, *range(self.width, self.first_background)]
+        sizes, steps = np.full(len(chosen), 1e-4), np.zeros((len(chosen), len(theta)))
+        sizes[0] *= sigma
+        steps[np.arange(len(chosen)), chosen] = sizes
+        shares = self._all_shares(np.concatenate([theta[None], theta + steps, theta - steps]), peak)
+        rows[:, peak], (above, below) = shares[0], np.split(shares[1:], 2)
+        rows[:, chosen] += (theta[peak] * (above - below) / (2.0 * sizes)[:, None]).T
 
     def start(self, yields: Sequence[float], masses: Sequence[float], sigma: float, beta: Floats) -> Floats:
         """Return a vector of parameters; ``sigma`` is that of the first peak."""

@@ -125,12 +125,19 @@ WIDEST: Final = 0.12
 """Largest relative width of a peak of unknown width: an assumption. Pairs of jets, the widest peaks in common
 use, have about 0.1; the trigger's shoulder in the shipped spectrum has 0.14."""
 
+WIDE: Final = 0.06
+"""Relative width from which a peak may be a trigger's turn-on instead."""
+
 EDGE_WIDTHS: Final = 2.0
 """Least distance of a resonance from the ends of its window, in its widths: without a background on both
 sides a peak cannot be distinguished from a slope."""
 
 SLOPE_WIDTHS: Final = 4.0
 """The same of one that makes no maximum: in the tail of a larger peak, of which the window holds no more."""
+
+UNCERTAIN: Final = 5.0
+"""Yield, in its errors, below which a peak of a poor fit is uncertain. The significance there compares two
+descriptions of which neither holds; the error allows for that and for other shapes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +207,17 @@ class ResonanceFit:
 
         So it is at an end of the window, where the width is as large as the window allows, and where a smooth
         background alone takes more than half of the significance, of which ten standard deviations are asked
-        for at most. A fit that does not describe the data at all shows no peak either.
+        for at most; of a `WIDE` peak 40, or all where the fit is poor. A fit that does not describe the data
+        at all shows no peak either, nor a poor one in which the yield is `UNCERTAIN` and the peak is `WIDE`
+        or makes no maximum.
         """
+        wide = self.width_gev > WIDE * self.mass_gev
+        poor = self.p_value < POOR
         described = self.chi2 < NOTHING * max(self.ndf, 1)
-        smooth = self.z_over_smooth < 0.5 * min(self.z_local, 10.0)
-        return self.at_edge or self.width_at_limit or smooth or not described
+        vague = poor and self.signal < UNCERTAIN * self.signal_error and (wide or self.monotonic)
+        most = (math.inf if poor else 40.0) if wide else 10.0
+        smooth = self.z_over_smooth < 0.5 * min(self.z_local, most)
+        return self.at_edge or self.width_at_limit or smooth or vague or not described
 
 
 def fit_resonance(

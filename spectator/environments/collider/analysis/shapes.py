@@ -82,6 +82,9 @@ def chi2_p(chi2: float, ndf: float) -> float:
 FWHM_OF_SIGMA: Final = 2.0 * math.sqrt(2.0 * math.log(2.0))
 """Full width at half maximum of a Gauss curve, in standard deviations."""
 
+Numbers = float | Floats
+"""A number, or one for each row."""
+
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 
 
@@ -125,9 +128,11 @@ def voigt_bins(edges: Floats, mass: float, sigma: float, gamma: float) -> Floats
 
 
 def crystal_ball_bins(
-    edges: Floats, mass: float, sigma: float, tails: tuple[float, float, float, float]
+    edges: Floats, mass: Numbers, sigma: Numbers, tails: tuple[Numbers, Numbers, Numbers, Numbers]
 ) -> Floats:
     """Return the share in each bin of a Gauss core with two power-law tails.
+
+    Columns of numbers, of shape (k, 1), give k rows of shares.
 
     Args:
         sigma: Width of the core.
@@ -138,19 +143,23 @@ def crystal_ball_bins(
     t = (edges - mass) / sigma
     lower, lower_area = _tail(np.maximum(-t, below), below, below_power)
     upper, upper_area = _tail(np.maximum(t, above), above, above_power)
-    core = cumulative(np.clip(t, -below, above))
-    core_area = float(cumulative(above) - cumulative(-below))
+    core, core_start = cumulative(np.clip(t, -below, above)), cumulative(-below)
+    core_area = cumulative(above) - core_start
     total = lower_area + core_area + upper_area
-    running = lower + (core - float(cumulative(-below))) + (upper_area - upper)
+    running = lower + (core - core_start) + (upper_area - upper)
     return np.asarray(np.diff(running) / total)
 
 
-def _tail(t: Floats, start: float, power: float) -> tuple[Floats, float]:
+_EXP: Final = np.frompyfunc(math.exp, 1, 1)
+"""The C library's, as for a single number: numpy's own differs from it in the last bit."""
+
+
+def _tail(t: Floats, start: Numbers, power: Numbers) -> tuple[Floats, Numbers]:
     """Return the area of a tail beyond each ``t >= start``, and beyond ``start``.
 
     The tail continues the Gauss curve at ``start`` with the same value and slope.
     """
-    height = math.exp(-0.5 * start * start) / math.sqrt(2 * math.pi)
+    height = np.asarray(_EXP(-0.5 * start * start), dtype=np.float64) / math.sqrt(2 * math.pi)
     scale = power / start
     area = height * scale / (power - 1.0)
     return np.asarray(area * (1.0 + (t - start) / scale) ** (1.0 - power)), area

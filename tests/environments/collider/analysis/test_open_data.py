@@ -126,6 +126,16 @@ def test_a_fit_at_an_end_of_its_window_is_background(window: tuple[float, float]
     assert fit.at_edge and fit.background_like
 
 
+@pytest.mark.parametrize(
+    "window", [(0.3489, 0.387), (0.4036, 0.4404), (11.1518, 25.8105), (20.81, 39.777), (87.824, 185.984)]
+)
+def test_an_uncertain_peak_of_a_poor_or_wide_fit_is_background(window: tuple[float, float]) -> None:
+    """Bins that scatter by more than Poisson's error, the trigger's turn-on, and a tail of the Z."""
+    fit = fit_resonance(EDGES, COUNTS, window)
+    assert fit.z_local > 5 and not fit.at_edge
+    assert fit.background_like
+
+
 @pytest.mark.parametrize("half", [0, 1])
 def test_either_half_of_the_events_holds_the_same_resonances(half: int) -> None:
     first = np.random.default_rng(5).binomial(COUNTS.astype(np.int64), 0.5)

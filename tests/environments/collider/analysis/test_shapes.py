@@ -21,6 +21,19 @@ def test_shapes_hold_one_event_over_a_wide_range() -> None:
     assert voigt_bins(wide, 91.0, 1.5, 2.5).sum() == pytest.approx(1.0, abs=5e-3)
 
 
+def test_rows_of_shares_are_those_of_each_curve_alone() -> None:
+    random = np.random.default_rng(7)
+    masses, sigmas = random.uniform(80, 100, 12), random.uniform(0.5, 3, 12)
+    tails = np.array(TAILS) * random.uniform(0.8, 1.3, (12, 4))
+    start, power, upper, upper_power = tails.T[:, :, None]
+    rows = crystal_ball_bins(EDGES, masses[:, None], sigmas[:, None], (start, power, upper, upper_power))
+    alone = [
+        crystal_ball_bins(EDGES, mass, sigma, tuple(tail))
+        for mass, sigma, tail in zip(masses, sigmas, tails, strict=True)
+    ]
+    assert np.array_equal(rows, alone)
+
+
 def test_a_voigt_curve_is_the_convolution_of_its_parts() -> None:
     fine = np.linspace(-60, 60, 24_001)
     step = fine[1] - fine[0]

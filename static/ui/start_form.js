@@ -3,8 +3,9 @@
 
 import { call, get, rememberToken } from "../live/api.js";
 import { takeStarted } from "../live/seats.js";
+import { blank, presetOptions } from "./choices.js";
 import { h, replace, setAttribute, setText } from "./dom.js";
-import { blank, optionControl, presetOptions, readControl } from "./form_parts.js";
+import { optionControl, readControl } from "./form_parts.js";
 import { mountOwnModel } from "./own_model.js";
 import { showRefusal } from "./refusal.js";
 import { clip, plain, words } from "./text.js";

@@ -41,7 +41,7 @@ from .previews import public_root
 from .start_routes import start_fork
 from .templates import Page, Templates, static_path
 
-SEQ: Final = re.compile(r"\d{1,16}")
+SEQ: Final = re.compile(r"[0-9]{1,16}")
 
 BACK: Final = 120
 """Events read before the one asked for: enough for its turn and the last watched one before it."""
@@ -260,7 +260,7 @@ def moment_pages(templates: Templates) -> APIRouter:
             async with services.budget.hold(Held.READS, request):
                 if not SEQ.fullmatch(seq):
                     await summary_of(services, episode_id)
-                    raise NoMoment("The number of a moment consists of digits.")
+                    raise NoMoment("The number of a moment has 1 to 16 digits.")
                 return await moment_of(services, episode_id, int(seq))
         except (EpisodeNotFound, NoMoment) as error:
             return await _missing(request, templates, error, episode_id)

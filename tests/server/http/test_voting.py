@@ -181,6 +181,7 @@ def test_what_cannot_be_called(serving: Serving, match: tuple[str, ClientConnect
     refused(vote(serving, counting, 1, TOKENS[3]), 409, "episode-over")
     refused(serving.client.get("/api/votes/2026-01-01/0123456789abcdef"), 404, "voter-not-found")
     refused(serving.client.get("/api/votes/2026-01-01/nobody"), 422, "invalid-request")
+    refused(vote(serving, match[0], 1, TOKENS[3], name="x" * 70_000), 413, "body-too-large")
 
 
 def test_robots_are_slowed_down(serving: Serving, match: tuple[str, ClientConnection]) -> None:

@@ -20,7 +20,7 @@ from tests.serving import Serving, serve, test_settings, until
 
 TOKENS = [f"viewer-{number:012}" for number in range(8)]
 SECRET = "a-secret-of-the-operator"
-MATCH = {"environment": "cricket", "options": {"max_overs": 2}, "seed": 7, "pace": "broadcast"}
+MATCH = {"environment": "cricket", "options": {"max_overs": 5}, "seed": 7, "pace": "broadcast"}
 
 
 @pytest.fixture(scope="module", autouse=True)

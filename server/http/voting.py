@@ -328,7 +328,7 @@ def calls_card(who: str, one: VoterPlace, day: date) -> str:
         (f"{one.best} of {one.calls}", "best of the three"),
         (f"{one.regret:.2f}", "points lost per call"),
         (f"{one.brier:.2f}", "Brier score"),
-        ("–" if one.place is None else str(one.place), "place today"),
+        ("–" if one.place is None else str(one.place), "place of the day"),
     )
     step = (right - left) / len(figures)
     columns = "".join(

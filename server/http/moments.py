@@ -14,7 +14,6 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -37,12 +36,12 @@ from ..viewers.wire import EPISODE_ID
 from .commands import Rights
 from .episodes import summary_of
 from .league import Side
-from .pages import error_page
+from .pages import missing_page
 from .previews import public_root
 from .start_routes import start_fork
 from .templates import Page, Templates, static_path
 
-SEQ: Final = re.compile(r"\d{1,16}")
+SEQ: Final = re.compile(r"[0-9]{1,16}")
 
 BACK: Final = 120
 """Events read before the one asked for: enough for its turn and the last watched one before it."""
@@ -261,7 +260,7 @@ def moment_pages(templates: Templates) -> APIRouter:
             async with services.budget.hold(Held.READS, request):
                 if not SEQ.fullmatch(seq):
                     await summary_of(services, episode_id)
-                    raise NoMoment("The number of a moment consists of digits.")
+                    raise NoMoment("The number of a moment has 1 to 16 digits.")
                 return await moment_of(services, episode_id, int(seq))
         except (EpisodeNotFound, NoMoment) as error:
             return await _missing(request, templates, error, episode_id)
@@ -329,9 +328,7 @@ async def _missing(
     else:
         title, instead = "Moment not found", f"watch/{quote(episode_id)}"
         message = f"This episode has no such moment. {error} Watch it, and choose a moment of it."
-    if "text/html" not in request.headers.get("accept", ""):
-        raise HTTPException(404, message)
-    return await run_in_threadpool(error_page, request, templates, title, message, 404, instead)
+    return await missing_page(request, templates, title, message, instead)
 
 
 async def _changed(request: Request, services: Services, moment: Moment) -> str:

@@ -309,6 +309,15 @@ def install_error_pages(app: FastAPI, templates: Templates) -> None:
     app.add_exception_handler(HTTPStatus.NOT_FOUND, not_found)  # type: ignore[arg-type]
 
 
+async def missing_page(
+    request: Request, templates: Templates, title: str, message: str, instead: str = ""
+) -> Response:
+    """Answer 404 with a page for browsers, else with a problem document."""
+    if "text/html" not in request.headers.get("accept", ""):
+        raise HTTPException(404, message)
+    return await run_in_threadpool(error_page, request, templates, title, message, 404, instead)
+
+
 def error_page(
     request: Request, templates: Templates, title: str, message: str, status: int, instead: str = ""
 ) -> Response:

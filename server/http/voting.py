@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from spectator.environments.contract import FAINT, GRASS, GROUND, INK, WILLOW, text_svg, whole_svg
 from spectator.errors import FieldError, InvalidRequest
-from spectator.evaluation.votes import LEAST_CALLS, DayOfVoter
+from spectator.evaluation.votes import KEPT_DAYS, LEAST_CALLS, DayOfVoter
 
 from ..background.voting import MatchVoting
 from ..security import faults
@@ -29,9 +29,13 @@ from ..services import Services, ServicesDep
 from ..viewers.wire import CARDS, MAX_NAME, VoteMessage, wrong_in
 from .control import ALWAYS
 from .episodes import summary_of
+from .pages import missing_page
 from .previews import HEIGHT, WIDTH, CannotDraw, Cards, NoFont, PictureCache, draw, public_root
 from .responses import MaskedRoute
 from .templates import Page, Templates, static_path
+
+WIDEST: Final = 1.1
+"""Width of the widest letter of a name, in font sizes."""
 
 VOTER: Final = r"^[0-9a-f]{16}$"
 DAY: Final = "A day in UTC, such as 2026-11-28; today if omitted"
@@ -253,10 +257,12 @@ def calls_pages(templates: Templates) -> APIRouter:
     pictures: PictureCache[tuple[str, ...]] = PictureCache()
 
     @pages.get("/calls")
-    async def table(
-        request: Request, services: ServicesDep, day: Annotated[date | None, Query()] = None
-    ) -> Response:
-        found = await _table(services, request, day)
+    async def table(request: Request, services: ServicesDep, day: str = "") -> Response:
+        try:
+            found = await _table(services, request, date.fromisoformat(day) if day else None)
+        except ValueError:
+            why = "A day is written as in calls?day=2026-11-28."
+            return await missing_page(request, templates, "Day not found", why)
         mask = services.operator_orders.mask.text
         named = [one.model_copy(update={"name": shown_name(one, mask)}) for one in found.viewers]
         page = CallsPage(
@@ -283,17 +289,25 @@ def calls_pages(templates: Templates) -> APIRouter:
         return Response(drawn, media_type="image/png", headers={"Cache-Control": "public, max-age=30"})
 
     @pages.get("/calls/{day}/{voter}")
-    async def viewer(request: Request, services: ServicesDep, day: date, voter: str) -> Response:
-        found = await _of_voter(services, request, day, voter)
+    async def viewer(request: Request, services: ServicesDep, day: str, voter: str) -> Response:
+        try:
+            found = await _of_voter(services, request, on := date.fromisoformat(day), voter)
+        except (ValueError, Refused) as error:
+            if isinstance(error, Refused) and error.kind is not faults.NO_VOTER:
+                raise
+            why = (
+                f"This viewer has no calls on this day, or they were deleted: they are kept {KEPT_DAYS} days."
+            )
+            return await missing_page(request, templates, "Calls not found", why)
         who = shown_name(found, services.operator_orders.mask.text)
         page = CallsPage(
             root="../../",
             static=f"../../{static_path(request)}",
             title=f"{headline(who, found)} · Spectator",
-            day=day,
+            day=on,
             viewer=found,
             who=who,
-            card=f"{public_root(request)}/calls/{day}/{voter}.png",
+            card=f"{public_root(request)}/calls/{on}/{voter}.png",
         )
         return await run_in_threadpool(templates.render, "calls.html", page)
 
@@ -318,9 +332,9 @@ def calls_card(who: str, one: VoterPlace, day: date) -> str:
     said = headline(who, one).removeprefix(f"{who}: ")
     figures = (
         (f"{one.best} of {one.calls}", "best of the three"),
-        (f"{one.regret:.2f}", "points lost a call"),
+        (f"{one.regret:.2f}", "points lost per call"),
         (f"{one.brier:.2f}", "Brier score"),
-        ("–" if one.place is None else str(one.place), "place today"),
+        ("–" if one.place is None else str(one.place), "place of the day"),
     )
     step = (right - left) / len(figures)
     columns = "".join(
@@ -333,7 +347,7 @@ def calls_card(who: str, one: VoterPlace, day: date) -> str:
         f'<rect width="{WIDTH}" height="8" fill="{GRASS}"/>'
         + text_svg(left, 83, 26, "CALLED ALONG", WILLOW, weight=700)
         + text_svg(right, 83, 26, day.isoformat(), FAINT, anchor="end")
-        + text_svg(left, 196, 68, who, INK, weight=700)
+        + text_svg(left, 196, min(68.0, (right - left) / (WIDEST * len(who))), who, INK, weight=700)
         + text_svg(left, 284, 56, said, GRASS, weight=700)
         + columns
         + text_svg(left, 602, 24, "Spectator", INK, weight=700)

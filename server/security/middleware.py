@@ -19,7 +19,7 @@ from .permissions import Guard, Hosts, Origins
 from .requests import address_of
 
 CONTROL_BODY_BYTES: Final = 64 * 1024
-"""Longest body of a control request, in bytes."""
+"""Longest body of a control request or a vote, in bytes."""
 
 BODY_BYTES: Final = 1024 * 1024
 """Longest body of any other request, as of an OpenEnv action."""
@@ -60,7 +60,9 @@ class RequestShield:
                 await _reject(FOREIGN_ORIGIN, UNKNOWN_ORIGIN, scope, receive, send)
                 return
         if kind == "http":
-            limit = CONTROL_BODY_BYTES if scope["path"].startswith("/custom/") else BODY_BYTES
+            path = scope["path"]
+            is_small = path.startswith("/custom/") or path.endswith("/votes")
+            limit = CONTROL_BODY_BYTES if is_small else BODY_BYTES
             declared = Headers(scope=scope).get("content-length", "")
             if declared.isdigit() and int(declared) > limit:
                 await problem(TOO_LARGE, _too_large(limit), instance=scope["path"])(scope, receive, send)

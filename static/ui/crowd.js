@@ -144,13 +144,15 @@ export function mountCrowd(root, episodeId, source) {
   }
 
   size();
+  new ResizeObserver(() => document.body.style.setProperty("--dock", `${dock.offsetHeight}px`)).observe(dock);
   return {
     /** @param {any} frame any frame of the episode */
     take(frame) {
       if (frame.type === "episode.ended") [over, question] = [true, null];
       if (over) return dock.remove();
       if (frame.frame === "vote") return hear(frame);
-      if (frame.frame !== "crowd" || recallSeat() === episodeId) return; // who plays does not call along
+      if (frame.frame !== "crowd") return;
+      if (recallSeat() === episodeId) return dock.remove(); // who plays does not call along
       if (frame.question) show(frame.question);
       else if (frame.result) showResult(frame.result);
       else if (frame.turn === question?.turn) countVotes(frame.votes);

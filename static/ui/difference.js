@@ -57,7 +57,7 @@ function make(place, both, { partedAt, unit, go, key, span }) {
   });
   const every = Math.max(1, Math.ceil(last / 20));
   const rows = rest.filter(([step]) => step % every === 0).map(([step, value]) => [step, ...both.map((places) => placeAt(places, step)?.value ?? 0), value]);
-  replace(place, h("div", { class: "card__head" }, h("h2", {}, unit ? `${unit} of both` : "Both"), partedAt === null ? null : h("span", { class: "quiet" }, "dashed: where they diverge")), picture,
+  replace(place, h("div", { class: "card__head" }, h("h2", {}, unit ? `${unit} of both` : "Both"), partedAt === null ? null : h("span", { class: "quiet" }, "dashed vertical: where they diverge")), picture,
     figuresTable("Figures of both", ["step", "first", "second", "difference"], rows));
   const chart = { key, cursor, x };
   drawn.set(place, chart);

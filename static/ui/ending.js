@@ -6,7 +6,6 @@ import { momentsOf } from "../live/moments.js";
 import { h, replace, setText } from "./dom.js";
 import { emblem } from "./emblem.js";
 import { momentLink, seqOf } from "./go_to.js";
-import { startRematch } from "./rematch.js";
 import { clip, plain, words } from "./text.js";
 
 /** @typedef {import("../live/timeline.js").Timeline} Timeline */
@@ -42,10 +41,10 @@ export function lastGreatMoments(timeline, known = []) {
 }
 
 /**
- * @param {string} root @param {{timeline: Timeline, restart: () => void, turns: () => Turn[], names: () => Record<string, string>, fork: HTMLElement, momentPage: (seq: number) => string}} wiring
+ * @param {string} root @param {{timeline: Timeline, restart: () => void, turns: () => Turn[], names: () => Record<string, string>, fork: HTMLElement, momentPage: (seq: number) => string, startRematch: typeof import("./rematch.js").startRematch}} wiring
  * @returns {{element: HTMLElement, update(state: any): void}} its element is hidden until the end
  */
-export function mountEnding(root, { timeline, restart, turns, names, fork, momentPage }) {
+export function mountEnding(root, { timeline, restart, turns, names, fork, momentPage, startRematch }) {
   const result = h("h3", { class: "ending__result" });
   const who = h("p", { class: "ending__who" });
   const score = h("p", { class: "ending__score quiet" });
@@ -63,7 +62,10 @@ export function mountEnding(root, { timeline, restart, turns, names, fork, momen
   const start = async () => {
     rematch.disabled = true;
     wrong.hidden = true;
-    await startRematch(root, episode, wrong, start);
+    await startRematch(root, episode, wrong, start).catch(() => {
+      setText(wrong, "A part of the page could not be fetched. Try again.");
+      wrong.hidden = false;
+    });
     rematch.disabled = false;
   };
   rematch.addEventListener("click", start);

@@ -18,7 +18,7 @@ const PAGE = 60;
  * @param {{timeline: import("../live/timeline.js").Timeline, wholeRecord: () => Promise<void>, momentPage: (seq: number) => string, schedule: () => void}} wiring
  */
 export function mountFeed(card, { timeline, wholeRecord, momentPage, schedule }) {
-  const list = h("ol", { class: "feed__list", tabindex: "0", "aria-label": "Commentary, newest first" });
+  const list = h("ol", { class: "feed__list", tabindex: "0", "aria-label": "Commentary, newest first", hidden: true });
   const empty = h("p", { class: "feed__empty", hidden: true }, "The commentary begins with the first event worth a line.");
   const earlier = h("button", { class: "feed__earlier", type: "button", hidden: true }, "Earlier commentary");
   const last = h("li", { class: "feed__more", data: { key: "more" } }, earlier);

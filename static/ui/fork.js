@@ -3,9 +3,9 @@
 
 import { call, get } from "../live/api.js";
 import { takeStarted } from "../live/seats.js";
+import { blank, presetOptions } from "./choices.js";
 import { makeDialog } from "./dialog.js";
 import { h, replace, setText } from "./dom.js";
-import { blank, presetOptions } from "./form_parts.js";
 import { showRefusal } from "./refusal.js";
 import { clip, plain } from "./text.js";
 

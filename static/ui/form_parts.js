@@ -1,26 +1,10 @@
 // @ts-check
-// The controls of a form that are made from a catalogue: choices, and a world's own options by their JSON schema.
+// The controls of a form for a world's own options, made from their JSON schema.
 
 import { h } from "./dom.js";
 import { clip, plain } from "./text.js";
 
-/** @typedef {{value: string, label: string, chosen?: boolean, missing?: string | null}} Choice */
 /** @typedef {{name: string, kind: string, control: any, about: string}} OptionControl */
-
-/** @param {string} field @param {string} label @param {Choice[]} choices */
-export function blank(field, label, choices) {
-  return h("select", { id: field, name: field, "aria-label": label, autocomplete: "off" }, ...choices.map((choice) =>
-    h("option", { value: choice.value, selected: choice.chosen, disabled: Boolean(choice.missing) },
-      clip(plain(choice.label), 60) + (choice.missing ? ` (${clip(plain(choice.missing), 80)})` : ""))));
-}
-
-/** @param {any[]} presets @param {string | null} chosen @returns {Choice[]} */
-export function presetOptions(presets, chosen) {
-  return presets.map((preset) => ({
-    value: preset.name, label: preset.label, chosen: preset.name === chosen,
-    missing: preset.available === false ? preset.missing || "not available here" : null,
-  }));
-}
 
 /**
  * A control for one option; `null` for options that are not a single value.

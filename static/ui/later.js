@@ -95,11 +95,14 @@ export function operatorWhenUsed(opener, root, episodeId) {
   };
 }
 
+/** @type {typeof import("./rematch.js").startRematch} */
+const startRematch = async (...asked) => (await import("./starts.js")).startRematch(...asked);
+
 /**
  * The card of the end, fetched at the end.
- * @param {() => void} come hears that it is there @param {Parameters<typeof import("./ending.js").mountEnding>} page
+ * @param {() => void} come hears that it is there @param {string} root @param {Omit<Parameters<typeof import("./ending.js").mountEnding>[1], "startRematch">} page
  */
-export function endingWhenOver(come, ...page) {
+export function endingWhenOver(come, root, page) {
   /** @type {ReturnType<typeof import("./ending.js").mountEnding> | null} */ let ending = null;
   let fetching = false;
   let failed = false;
@@ -112,20 +115,20 @@ export function endingWhenOver(come, ...page) {
       if (ending) return ending.update(state);
       if (fetching) return;
       fetching = true;
-      void (async () => { await styles("ending"); ending = (await import("./ending.js")).mountEnding(...page); })().then(come, () => { fetching = false; failed = true; setTimeout(come, AGAIN_MS); });
+      void (async () => { await styles("ending"); ending = (await import("./ending.js")).mountEnding(root, { ...page, startRematch }); })().then(come, () => { fetching = false; failed = true; setTimeout(come, AGAIN_MS); });
     },
   };
 }
 
 /** @param {HTMLElement | null} button @param {string} root @param {string} episodeId @param {() => number} seq */
 export function clipWhenAsked(button, root, episodeId, seq) {
-  if (button) mountOnUse(button, async () => (await import("./clip.js")).mountClip(/** @type {HTMLButtonElement} */ (button), root, episodeId, seq));
+  if (button) mountOnUse(button, async () => (await import("./sharing.js")).mountClip(/** @type {HTMLButtonElement} */ (button), root, episodeId, seq));
 }
 
 /** @param {Parameters<typeof import("./share.js").mountShare>} page */
 export function shareWhenUsed(...page) {
-  mountOnUse(page[0], async () => (await import("./share.js")).mountShare(...page));
-  if (window.parent !== window) void (async () => (await import("./share.js")).tellFrame(page[1], Number(new URLSearchParams(location.search).get("seq")) || null))();
+  mountOnUse(page[0], async () => (await import("./sharing.js")).mountShare(...page));
+  if (window.parent !== window) void (async () => (await import("./sharing.js")).tellFrame(page[1], Number(new URLSearchParams(location.search).get("seq")) || null))();
 }
 
 /**
@@ -134,7 +137,7 @@ export function shareWhenUsed(...page) {
  * @param {Parameters<typeof import("./fork.js").mountFork>[3]} page
  */
 export function forkWhenAsked(opener, origin, root, episodeId, page) {
-  mountOnUse(opener, async () => (await import("./fork.js")).mountFork(opener, root, episodeId, page));
+  mountOnUse(opener, async () => (await import("./starts.js")).mountFork(opener, root, episodeId, page));
   return {
     /** @param {any} state the newest, wherever the viewer stands */
     update(state) {

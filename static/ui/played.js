@@ -2,9 +2,9 @@
 // The list of past episodes: searched and filtered by the server, kept in the address, two of them compared.
 
 import { get } from "../live/api.js";
+import { blank } from "./choices.js";
 import { h, keyed, replace, setAttribute, setText } from "./dom.js";
 import { emblem } from "./emblem.js";
-import { blank } from "./form_parts.js";
 import { endWords } from "./header.js";
 import { readQuery, writeQuery } from "./query.js";
 import { ago, clip, plain, words } from "./text.js";

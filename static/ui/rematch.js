@@ -1,5 +1,5 @@
 // @ts-check
-// A rematch; fetched on first use.
+// A rematch.
 
 import { call } from "../live/api.js";
 import { takeStarted } from "../live/seats.js";

@@ -3,8 +3,9 @@
 
 import { call, get, rememberToken } from "../live/api.js";
 import { takeStarted } from "../live/seats.js";
+import { blank, presetOptions } from "./choices.js";
 import { h, replace, setAttribute, setText } from "./dom.js";
-import { blank, optionControl, presetOptions, readControl } from "./form_parts.js";
+import { optionControl, readControl } from "./form_parts.js";
 import { mountOwnModel } from "./own_model.js";
 import { showRefusal } from "./refusal.js";
 import { clip, plain, words } from "./text.js";
@@ -59,7 +60,7 @@ export function mountStartForm(form, root, onCatalog) {
   const describe = (/** @type {any} */ world) => {
     const chosen = world.captains.find((/** @type {any} */ one) => one.name === controls.captain_preset.value);
     const pack = world.packs.find((/** @type {any} */ one) => one.name === controls.eval_pack_id?.value);
-    setText(about, [world.summary, chosen && `${chosen.label}: ${chosen.summary}`, pack?.summary].filter(Boolean).map((text) => clip(plain(text), 200)).join(" "));
+    setText(about, [world.summary, chosen && `${chosen.label}: ${chosen.summary}`, pack?.summary].filter(Boolean).map((text) => clip(plain(text), 260)).join(" "));
     for (const [name, value] of Object.entries(pack?.options ?? {})) if (controls[`options.${name}`]) setUsual(controls[`options.${name}`], String(value));
     for (const control of Object.values(controls)) fit(control);
   };

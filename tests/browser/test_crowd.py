@@ -34,6 +34,13 @@ def test_a_viewer_calls_along_and_shares_the_result(quiet_app: Serving, open_pag
     assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
     shifts = [one.evaluate("window.shifts") for one in (page, wide)]
     assert max(shifts) < 0.02, shifts
+    for one in (page, wide):  # captions stand above the cards, or beside them
+        one.locator("#sound").click()
+        one.get_by_role("dialog").get_by_role("button", name="Close").click()
+        expect(one.locator("#caption")).not_to_be_empty()
+        caption, dock = (one.locator(part).bounding_box() for part in ("#caption", "#crowd"))
+        assert caption and dock
+        assert caption["y"] + caption["height"] <= dock["y"] or caption["x"] >= dock["x"] + dock["width"]
     page.locator(".crowd__toggle").tap()
     expect(cards.first).to_be_hidden()
     page.locator(".crowd__toggle").tap()
@@ -43,5 +50,7 @@ def test_a_viewer_calls_along_and_shares_the_result(quiet_app: Serving, open_pag
     expect(shared.locator("h1")).to_contain_text("Viewer ")
     assert shared.locator("img").evaluate("image => image.decode().then(() => image.naturalWidth)") == 1200
     assert not violations(shared)
+    wide.evaluate("id => sessionStorage.setItem('spectator.seat', id)", episode_id)
+    expect(wide.locator("#crowd")).to_have_count(0)  # who takes a seat is not asked
     quiet_app.client.post("/custom/stop_episode", json={"episode_id": episode_id})
     expect(page.locator("#crowd")).to_have_count(0)

@@ -158,7 +158,7 @@ def test_oembed_of_a_moment_is_its_clip(cricket: Serving, ended: str, out: dict[
         )
 
 
-@pytest.mark.parametrize("seq", ["0", "99999", "-1", "x", "<b>", "9" * 40])
+@pytest.mark.parametrize("seq", ["0", "99999", "-1", "x", "<b>", "٣", "9" * 40])
 def test_a_moment_that_is_not_there_says_what_to_do(cricket: Serving, ended: str, seq: str) -> None:
     page = show(cricket, ended, seq)
     assert page.status_code == 404

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 from websockets.sync.client import ClientConnection, connect
 
+from server.http.previews import WIDTH
+from server.http.voting import VoterPlace, calls_card
 from spectator import catalog
 from spectator.evaluation.votes import voter_id
 from tests.serving import Serving, serve, test_settings, until
@@ -185,6 +189,7 @@ def test_what_cannot_be_called(serving: Serving, match: tuple[str, ClientConnect
     refused(vote(serving, counting, 1, TOKENS[3]), 409, "episode-over")
     refused(serving.client.get("/api/votes/2026-01-01/0123456789abcdef"), 404, "voter-not-found")
     refused(serving.client.get("/api/votes/2026-01-01/nobody"), 422, "invalid-request")
+    refused(vote(serving, match[0], 1, TOKENS[3], name="x" * 70_000), 413, "body-too-large")
 
 
 def test_robots_are_slowed_down(serving: Serving, match: tuple[str, ClientConnection]) -> None:
@@ -222,3 +227,24 @@ def test_the_table_outlives_the_server_and_hides_names(serving: Serving, data_di
         assert "Ada" not in other.client.get(f"/calls/{day}/{voter}").text
         assert (_of(other, day, voter) or {})["name"] == "(name hidden)"
         assert "No viewer has made 6 calls" in other.client.get("/calls", params={"day": day}).text
+
+
+@pytest.mark.parametrize(
+    "path", ["/calls?day=yesterday", "/calls/yesterday/0123456789abcdef", "/calls/2026-01-01/<b>"]
+)
+def test_a_link_without_calls_leads_to_a_page(serving: Serving, path: str) -> None:
+    answer = serving.client.get(path, headers={"Accept": "text/html"})
+    assert (answer.status_code, answer.headers["content-type"][:9]) == (404, "text/html")
+    assert "Back to the lobby" in answer.text
+    assert serving.client.get(path).headers["content-type"] == "application/problem+json"
+
+
+def test_the_longest_name_fits_on_the_card() -> None:
+    day = VoterPlace(
+        voter="ab", name="", calls=8, best=5, regret=0.5, brier=0.4, streak=0, longest=1, place=None
+    )
+    found = re.search(
+        r'x="64.0"[^>]*font-size="([\d.]+)"[^>]*>W{24}<', calls_card("W" * 24, day, date.today())
+    )
+    assert found
+    assert 64 + 24 * 1.1 * float(found[1]) <= WIDTH - 60

@@ -172,7 +172,7 @@ def _outcome(ball: Data, world: Data) -> str:
             f'<rect x="{WORDS_AT}" y="108" width="64" height="64" rx="16" fill="{colour}"/>',
             text_svg(WORDS_AT + 32, 140 + size * 0.36, size, ball["mark"], ink, anchor="middle", weight=700),
             *(
-                text_svg(WORDS_AT, 206 + 25 * number, 19, line, INK, weight=700 if number == 0 else 400)
+                text_svg(WORDS_AT, 206 + 25 * number, 19, line, INK, weight=700)
                 for number, line in enumerate(lines)
             ),
         )

@@ -1,6 +1,6 @@
 """Measure what viewers who call along cost the match: ``python -m benchmarks votes``.
 
-One match of cricket at the broadcast pace, 5,000 viewers on WebSockets. Balls on which nobody votes and balls
+One match of cricket at the broadcast pace, 5,000 viewers on WebSockets. Balls without votes and balls
 on which every viewer votes take turns, so that both share the machine's changes of speed.
 """
 

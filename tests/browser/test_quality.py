@@ -68,8 +68,10 @@ def test_axe_finds_nothing_in_what_opens(app: Serving, paths: dict[str, str], op
     ready(page, live)
     for button in ("Control this episode", "Keyboard and help", "About this episode"):
         page.get_by_role("button", name=button).click()
+        expect(page.get_by_role("dialog")).to_be_visible()  # fetched when first opened
         assert violations(page) == []
         page.keyboard.press("Escape")
+        expect(page.get_by_role("dialog")).to_be_hidden()
     lobby = open_page(f"{app.base_url}/", forgive=("422",))
     ready(lobby, "/")
     lobby.get_by_label("max overs").fill("99")

@@ -122,12 +122,11 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
         stack.callback(crashes.close)
         supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, ledger, crashes)
         stack.push_async_callback(supervisor.suspend)
+        public = PublicReader(journal, cast.load)
         commands = None if shared is None else Commands(journal, shared.name)
         takeover = None
         if shared is not None and commands is not None:
-            takeover = Takeover(
-                shared, commands, journal, supervisor, PublicReader(journal, cast.load), clock
-            )
+            takeover = Takeover(shared, commands, journal, supervisor, public, clock)
         readiness = await _readiness(journal, clock, supervisor, signals, ledger, takeover)
         recovery = readiness.recovery
         if takeover is not None:
@@ -213,9 +212,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             supervisor, recovery, journal, runs, None if others is None else others.followed
         )
         votes = VoteTable(settings.data_dir / VOTES_FILE)
-        voting = Voting(
-            audience, PublicReader(journal, cast.load), alternatives, votes, budget.count_vote, clock, tasks
-        )
+        voting = Voting(audience, public, alternatives, votes, budget.count_vote, clock, tasks)
         stack.callback(voting.stop)
         feeds = FeedSources(
             episodes=shown,
@@ -237,7 +234,7 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             takeover=takeover,
             episode_views=views,
             public_views=records,
-            public_journal=PublicReader(journal, cast.load),
+            public_journal=public,
             bus=signals,
             supervisor=supervisor,
             suspended_episodes=SuspendedEpisodes(journal, supervisor),

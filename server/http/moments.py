@@ -30,7 +30,7 @@ from ..security import faults
 from ..security.budget import Held
 from ..security.faults import Refused, kind_of
 from ..security.masking import NameMask
-from ..services import Services, ServicesDep
+from ..services import Services, ServicesDep, services_of
 from ..viewers.wall import side_names
 from ..viewers.wire import EPISODE_ID
 from .commands import Rights
@@ -105,7 +105,7 @@ async def moment_of(services: Services, episode_id: str, seq: int) -> Moment:
     """Return the moment of event ``seq``.
 
     Raises:
-        EpisodeNotFound: There is no such episode.
+        EpisodeNotFound: The episode is unknown here.
         NoMoment: It has no such event, or viewers may not see it yet.
     """
     summary = await summary_of(services, episode_id)
@@ -265,36 +265,10 @@ def moment_pages(templates: Templates) -> APIRouter:
         except (EpisodeNotFound, NoMoment) as error:
             return await _missing(request, templates, error, episode_id)
 
-    async def page(
-        request: Request, services: Services, moment: Moment, wrong: str = "", status: int = 200
-    ) -> Response:
-        captains, mask = await _captains(services, moment), services.operator_orders.mask.text
-        cannot = await _why_not(request, services, moment, captains)
-        home, name = public_root(request), quote(moment.episode_id)
-        address = f"{home}/moment/{name}/{moment.seq}"
-        shown = MomentPage(
-            root="../../",
-            static=f"../../{static_path(request)}",
-            title=f"{moment.title} · {moment.match} · Spectator",
-            moment=moment,
-            address=address,
-            clip=f"{home}/clip/{name}" if moment.has_clip else "",
-            card=f"{home}/card/{name}.png",
-            oembed=f"{home}/oembed?{urlencode({'url': address})}",
-            captains=[
-                (one.name, "You" if one.source == "human" else clean_text(mask(one.label), 60))
-                for one in captains
-            ],
-            cannot=mask(cannot),
-            wrong=mask(wrong),
-            modules=request.app.state.modules["moment.js"],
-        )
-        return await run_in_threadpool(templates.render, "moment.html", shown, status=status)
-
     @router.get("/moment/{episode_id}/{seq}")
     async def moment_page(request: Request, episode_id: str, seq: str, services: ServicesDep) -> Response:
         moment = await found(request, services, episode_id, seq)
-        return moment if isinstance(moment, Response) else await page(request, services, moment)
+        return moment if isinstance(moment, Response) else await _page(request, templates, moment)
 
     @router.post("/moment/{episode_id}/{seq}")
     async def change_ending(request: Request, episode_id: str, seq: str, services: ServicesDep) -> Response:
@@ -314,9 +288,37 @@ def moment_pages(templates: Templates) -> APIRouter:
             if (kind := kind_of(error)) is faults.INTERNAL:
                 raise
             wrong, status = str(error), kind.status
-        return await page(request, services, moment, wrong, status)
+        return await _page(request, templates, moment, wrong, status)
 
     return router
+
+
+async def _page(
+    request: Request, templates: Templates, moment: Moment, wrong: str = "", status: int = 200
+) -> Response:
+    services = services_of(request)
+    captains, mask = await _captains(services, moment), services.operator_orders.mask.text
+    cannot = await _why_not(request, services, moment, captains)
+    home, name = public_root(request), quote(moment.episode_id)
+    address = f"{home}/moment/{name}/{moment.seq}"
+    shown = MomentPage(
+        root="../../",
+        static=f"../../{static_path(request)}",
+        title=f"{moment.title} · {moment.match} · Spectator",
+        moment=moment,
+        address=address,
+        clip=f"{home}/clip/{name}" if moment.has_clip else "",
+        card=f"{home}/card/{name}.png",
+        oembed=f"{home}/oembed?{urlencode({'url': address})}",
+        captains=[
+            (one.name, "You" if one.source == "human" else clean_text(mask(one.label), 60))
+            for one in captains
+        ],
+        cannot=mask(cannot),
+        wrong=mask(wrong),
+        modules=request.app.state.modules["moment.js"],
+    )
+    return await run_in_threadpool(templates.render, "moment.html", shown, status=status)
 
 
 async def _missing(

@@ -66,7 +66,7 @@ def said(page: Response) -> dict[str, list[str]]:
     return found
 
 
-def told(page: Response) -> str:
+def words_of(page: Response) -> str:
     """What the page says went wrong, or cannot be done."""
     found = re.search(r'<p class="notice[^>]*>(.*?)</p>', page.text)
     return unescape(re.sub("<[^>]+>", "", found[1])) if found else ""
@@ -116,7 +116,7 @@ def test_every_event_of_a_turn_is_the_same_moment(
     page = said(show(cricket, ended, quiet))["og:url"][0]
     around = {one["turn"] for one in events if one["seq"] in (call, int(page.rsplit("/", 1)[1]))}
     assert len(around) == 1
-    assert "nothing to change" in told(show(cricket, ended, 1))
+    assert "nothing to change" in words_of(show(cricket, ended, 1))
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_one_click_forks_at_the_moment_for_the_side_that_lost(
         loser = ball["data"]["side"] if after <= before else sides[ball["data"]["side"]]
         assert fork[2] == loser and begun["seats"][loser]["source"] == "human"
         busy = cricket.client.post(f"/moment/{ended}/{out['seq']}", headers=HTML)
-        assert busy.status_code == 409 and "Try again when one has ended" in told(busy), (
+        assert busy.status_code == 409 and "Try again when one has ended" in words_of(busy), (
             "the one slot is taken"
         )
     finally:
@@ -212,7 +212,7 @@ def test_a_captain_that_cannot_decide_there_is_named_as_the_wrong_field(
     cricket: Serving, ended: str, out: dict[str, Any], captain: str
 ) -> None:
     page = cricket.client.post(f"/moment/{ended}/{out['seq']}", data={"captain": captain}, headers=HTML)
-    assert page.status_code == 422 and "captain must be one of human" in told(page)
+    assert page.status_code == 422 and "captain must be one of human" in words_of(page)
     assert cricket.client.get("/custom/status").json()["running"] == []
 
 
@@ -230,7 +230,7 @@ def test_a_paused_server_says_so_and_hidden_names_stay_hidden(
     team = cricket.client.get(f"/api/episodes/{ended}/glance").json()["sides"][0]
     assert call("pause").status_code == 200
     page = show(cricket, ended, out["seq"])
-    assert "paused starts" in told(page) and 'method="post"' not in page.text
+    assert "paused starts" in words_of(page) and 'method="post"' not in page.text
     assert cricket.client.post(f"/moment/{ended}/{out['seq']}", headers=HTML).status_code == 503
     assert call("resume").status_code == 200
     for name in (team, "Old Pro"):
@@ -261,4 +261,4 @@ def test_a_server_of_another_offer_says_so(tmp_path: Path) -> None:
         last = serving.client.get(f"/api/episodes/{episode_id}").json()["head_seq"]
     with serve(test_settings(tmp_path, option_limits="turns=5")) as serving:
         page = serving.client.get(f"/moment/{episode_id}/{last}", headers=HTML)
-        assert "at most 5 here" in told(page) and 'method="post"' not in page.text
+        assert "at most 5 here" in words_of(page) and 'method="post"' not in page.text

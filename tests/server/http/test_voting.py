@@ -66,9 +66,9 @@ def control(serving: Serving, order: str, episode_id: str) -> None:
 
 
 def refused(answer: Any, status: int, kind: str) -> str:
-    told = answer.json()
-    assert (answer.status_code, told["type"]) == (status, f"/problems/{kind}"), told
-    return str(told)
+    problem = answer.json()
+    assert (answer.status_code, problem["type"]) == (status, f"/problems/{kind}"), problem
+    return str(problem)
 
 
 def frame_of(viewer: ClientConnection, kind: str) -> dict[str, Any]:
@@ -188,7 +188,7 @@ def test_what_cannot_be_called(serving: Serving, match: tuple[str, ClientConnect
     serving.finish(counting)
     refused(vote(serving, counting, 1, TOKENS[3]), 409, "episode-over")
     refused(serving.client.get("/api/votes/2026-01-01/0123456789abcdef"), 404, "voter-not-found")
-    refused(serving.client.get("/api/votes/2026-01-01/nobody"), 422, "invalid-request")
+    refused(serving.client.get("/api/votes/2026-01-01/stranger"), 422, "invalid-request")
     refused(vote(serving, match[0], 1, TOKENS[3], name="x" * 70_000), 413, "body-too-large")
 
 

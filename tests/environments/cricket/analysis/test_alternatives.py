@@ -259,9 +259,9 @@ def test_viewers_are_offered_three_calls_that_are_legal_and_weighed(mode: str) -
             offered.answered_by,
         ):
             if offered.answered_by not in answered:
-                told = analyst.alternatives(one.action, [card.action for card in offered.cards])
-                best = told.best[0].chance
-                assert [card.chance <= best for card in told.cards] == [True] * 3
+                weighed = analyst.alternatives(one.action, [card.action for card in offered.cards])
+                best = weighed.best[0].chance
+                assert [card.chance <= best for card in weighed.cards] == [True] * 3
                 assert len({str(card.action) for card in offered.cards}) == 3
                 assert len({card.words for card in offered.cards}) == 3
             if mode != "ball" or offered.answered_by.startswith("select_"):

@@ -29,6 +29,7 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 from ulid import ULID
 
@@ -200,6 +201,7 @@ def open_database(
         raise ConfigurationError("unsupported database URL; use sqlite:/// or postgresql://")
     path = _file_of(location)
     event.listen(engine, "begin", _begin)
+    event.listen(engine, "handle_error", _reopen_read_only)
     if not writable:
         if not path.exists():
             raise JournalError(f"there is no journal at {path}")
@@ -314,6 +316,12 @@ def _lock(path: Path) -> FileLock:
 def _begin(connection: Connection) -> None:
     immediate = connection.get_execution_options().get("immediate", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
+
+
+def _reopen_read_only(context: ExceptionContext) -> None:
+    """Have connections opened again that SQLite opened for reading only while the file was protected."""
+    name = getattr(context.original_exception, "sqlite_errorname", "")
+    context.is_disconnect = context.is_disconnect or name.startswith("SQLITE_READONLY")
 
 
 def _prepare_writer(pragmas: tuple[str, ...], connection: sqlite3.Connection, _: object) -> None:

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -106,7 +107,8 @@ def stand_still_and_go_on(serving: Serving, hinder: Callable[[], Callable[[], ob
         code, _ = viewer.to_the_end()
         assert code == 1000
         check_record(serving, episode_id, viewer, stood_at)
-    assert serving.client.get("/readyz").status_code == 200
+    ready = serving.client.get("/readyz")
+    assert ready.status_code == 200, ready.text
 
 
 def check_record(serving: Serving, episode_id: str, viewer: Watcher, stood_at: int) -> None:
@@ -174,14 +176,22 @@ def test_a_journal_that_turns_read_only(tmp_path: Path) -> None:
             pytest.skip("files cannot be protected here: needs root, chattr, and a file system that knows it")
         protect("-")
 
+        def all_ready() -> set[int]:
+            """Ask so often at once that the server opens further connections to the journal."""
+            with ThreadPoolExecutor(8) as several:
+                asked = several.map(lambda _: httpx.get(f"{serving.base_url}/readyz", timeout=60), range(16))
+                return {answer.status_code for answer in asked}
+
         def hinder() -> Callable[[], object]:
             protect("+")
+            assert all_ready() == {503}
             return lambda: protect("-")
 
         try:
             stand_still_and_go_on(serving, hinder, "disk I/O error")
         finally:
             protect("-")
+        assert all_ready() == {200}
 
 
 def test_a_disk_that_takes_no_more_from_a_server_process(tmp_path: Path) -> None:

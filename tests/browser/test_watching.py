@@ -105,7 +105,7 @@ def test_a_page_survives_the_servers_death_and_the_record_survives_both(
         page.wait_for_url("**/replay/ep-*")
         expect(page.locator("#state")).to_have_text("Replay")
         page.keyboard.press("End")
-        expect(page.locator("#state")).to_have_text(over)
+        ended(page, over)
         assert board(page) == shown
 
 

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.browser
 
 def ended(page: Page, state: str | re.Pattern[str] = "Finished") -> None:
     """Wait until the page shows the end and has read what it missed: only then it counts its places."""
-    expect(page.locator("#state")).to_have_text(state, timeout=30_000)
+    expect(page.locator("#state")).to_have_text(state, timeout=60_000)
     expect(page.locator(".player__where")).to_contain_text(re.compile(r"\d+ / \d+"))
     expect(page.locator("#feed .ending")).to_be_attached()
 

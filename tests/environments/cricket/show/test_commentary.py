@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from server.security.masking import HIDDEN, NameMask
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.match.field import preset_field
 from spectator.environments.cricket.show.phrases import table
@@ -221,9 +222,12 @@ def test_a_line_names_the_captain_with_the_team(kind: str, data: dict[str, objec
 
 
 def test_a_captains_name_is_bounded_and_cannot_steer_a_line() -> None:
-    """A name comes from a stranger: long, with control characters, with what looks like a slot."""
+    """A stranger's name: long, with control characters and what looks like a slot; the longest is masked."""
     strange = {"home": {"label": "{team}\u202e\n" + "x" * 400}}
     said = said_of("toss_made", strange, winner="home", elected="field")
+    longest = "W" * 80
+    whole = said_of("toss_made", {"home": {"label": longest}}, winner="home", elected="bat")
+    assert NameMask({longest}).text(whole).startswith(f"Lakeshire, captained by {HIDDEN}, win the toss")
     assert said == f"Lakeshire, captained by {{team}} {'x' * 72}…, win the toss and will field first."
     moved = {"moves": [["slip", "deep point", "out"]] * 5, "counts": {}}
     world = {"teams": {"home": {"name": "Lakeshire"}}, "ledger": moved}

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, Literal, TypeVar
 
 from starlette.requests import Request
 
@@ -170,7 +170,7 @@ def _share(value: object) -> float | None:
 
 
 KEPT: Final = 32
-"""Cached pictures of one kind, at most about 100 kB each."""
+"""Cached pictures of one kind, at most about 250 kB each."""
 
 _Key = TypeVar("_Key")
 
@@ -378,19 +378,22 @@ class NoClips(SpectatorError):
     """The world has no scenes to draw."""
 
 
+ClipKind = Literal["webp", "webm", "png"]
+
+
 @dataclass(frozen=True, slots=True)
 class WantedClip:
     """A requested clip.
 
     Args:
         from_seq: The viewer's position.
-        still: Whether only a picture of the outcome is wanted.
+        kind: ``webp`` or ``webm``, or ``png`` for only a picture of the outcome.
     """
 
     episode_id: str
     from_seq: int
     seconds: int
-    still: bool
+    kind: ClipKind
 
 
 class MomentClips:
@@ -401,7 +404,7 @@ class MomentClips:
         self._pictures: PictureCache[tuple[WantedClip, int]] = PictureCache()
 
     async def of(self, services: Services, wanted: WantedClip) -> bytes:
-        """Return the clip: an animated WebP, or a PNG.
+        """Return the clip: an animated WebP, a WebM, or a PNG.
 
         Raises:
             NoClips: Its world has no scenes.
@@ -420,7 +423,7 @@ class MomentClips:
             "world": world,
             "from_seq": wanted.from_seq,
             "seconds": wanted.seconds,
-            "still": wanted.still,
+            "kind": wanted.kind,
         }
         given = [json.dumps(asked).encode(), b"\n"]
         mask, left = services.operator_orders.mask, wanted.from_seq + AHEAD

@@ -34,6 +34,7 @@ from .previews import (
     WIDTH,
     CannotDraw,
     Cards,
+    ClipKind,
     EpisodePreview,
     MomentClips,
     NoClips,
@@ -222,15 +223,14 @@ def sharing_pages(templates: Templates) -> APIRouter:
     async def clip(
         request: Request,
         episode_id: str,
-        kind: Literal["webp", "png"],
+        kind: ClipKind,
         services: ServicesDep,
         from_seq: Annotated[int, Query(alias="from", ge=0, le=MAX_SEQ)] = MAX_SEQ,
         seconds: Annotated[int, Query(ge=SHORTEST_CLIP_S, le=LONGEST_CLIP_S)] = DEFAULT_CLIP_S,
     ) -> Response:
         if not EPISODE_ID.fullmatch(episode_id):
             raise EpisodeNotFound(episode_id[:64])
-        still = kind == "png"
-        wanted = WantedClip(episode_id, from_seq, 0 if still else seconds, still)
+        wanted = WantedClip(episode_id, from_seq, 0 if kind == "png" else seconds, kind)
         async with services.budget.hold(Held.READS, request):
             try:
                 picture = await clips.of(services, wanted)
@@ -239,7 +239,8 @@ def sharing_pages(templates: Templates) -> APIRouter:
             except CannotDraw as error:
                 raise HTTPException(503, str(error)) from error
         kept = "public, max-age=30" if services.supervisor.live(episode_id) else "public, max-age=86400"
-        return Response(picture, media_type=f"image/{kind}", headers={"Cache-Control": kept})
+        media = "video/webm" if kind == "webm" else f"image/{kind}"
+        return Response(picture, media_type=media, headers={"Cache-Control": kept})
 
     @pages.get("/embed/{episode_id}")
     async def embed(request: Request, episode_id: str, services: ServicesDep) -> Response:

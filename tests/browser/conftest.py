@@ -202,6 +202,26 @@ def stop_all(app: Serving) -> None:
         app.client.post("/custom/stop_episode", json={"episode_id": episode["episode_id"]})
 
 
+HELD = {"Alt": 1, "Control": 2, "Meta": 4, "Shift": 8}
+ALTGR = """([key, code]) => document.activeElement.dispatchEvent(new KeyboardEvent("keydown", {
+  key, code, ctrlKey: true, altKey: true, modifierAltGraph: true, bubbles: true, cancelable: true }))"""
+
+
+def press_on_layout(page: Page, key: str, code: str, *held: str) -> None:
+    """Press the key at ``code`` on a keyboard whose layout has ``key`` there.
+
+    ``AltGr`` is as Windows reports it; Chromium's protocol cannot send it, so that event is a script's.
+    """
+    if held == ("AltGr",):
+        page.evaluate(ALTGR, [key, code])
+        return
+    session = page.context.new_cdp_session(page)
+    sent = {"key": key, "code": code, "modifiers": sum(HELD[one] for one in held)}
+    session.send("Input.dispatchKeyEvent", {"type": "keyDown", **sent})
+    session.send("Input.dispatchKeyEvent", {"type": "keyUp", **sent})
+    session.detach()
+
+
 def violations(page: Page) -> list[str]:
     """What axe finds wrong with a page as it is, each with the first element concerned.
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, TimeoutError, expect
 
 from tests.browser.conftest import PHONE, WIDE, Opener, violations
-from tests.serving import serve, test_settings, until
+from tests.serving import Serving, serve, test_settings, until
 
 pytestmark = pytest.mark.browser
 
 SIX = ("heuristic", "aggressive", "anchor", "defensive", "spin_first", "tactician")
+CHAMPION = re.compile(r"Champion of season 1: [A-Za-z ]+ \([A-Za-z ]+\)")
+WIDTH_OF = "async (url) => (await createImageBitmap(await (await fetch(url)).blob())).width"
 WIDER_THAN_THE_WINDOW = "document.documentElement.scrollWidth > document.documentElement.clientWidth"
 
 
@@ -32,13 +36,29 @@ def see_front(page: Page, played: int) -> None:
     expect(rows.first.locator(".league__share")).to_contain_text("%")
 
 
+def groups(app: Serving) -> list[str]:
+    """The season and number of every match that is over, except those that gave way to a restart."""
+    ended = app.client.get("/api/episodes?run_id=league&ended=true&limit=100").json()["episodes"]
+    return [one["group_id"] for one in ended if one["reason"] == "finished"]
+
+
+def call_along(page: Page) -> None:
+    """A viewer of a league match calls a ball by touch and sees what the call cost; the match has a card."""
+    card = page.locator('meta[property="og:image"]').last.get_attribute("content")
+    assert page.evaluate(WIDTH_OF, card) == 1200
+    for _ in range(3):  # a new question takes no tap at first
+        page.locator(".crowd__card").nth(1).tap()
+        with suppress(TimeoutError):
+            page.locator(".crowd__count", has_text="1 called").wait_for(timeout=2_000)
+            break
+    expect(page.locator(".crowd__said")).to_contain_text("Lost: you")
+
+
 def test_the_lobby_is_the_front_page_of_the_league(tmp_path: Path, open_page: Opener) -> None:
+    """Six captains play a whole season: its pages, the crowd's call of a match, its card, its champion."""
     chosen = {"environment": "cricket", "league": True, "league_captains": SIX, "league_legs": 1}
     with serve(test_settings(tmp_path, league_pace="max", **chosen)) as app:
-        until(
-            "six results",
-            lambda: len(app.client.get("/api/episodes?run_id=league&ended=true").json()["episodes"]) >= 6,
-        )
+        until("six results", lambda: len(groups(app)) >= 6)
     with serve(test_settings(tmp_path, **chosen)) as app:
         ((name, group),) = until(
             "a match to watch",
@@ -71,5 +91,14 @@ def test_the_lobby_is_the_front_page_of_the_league(tmp_path: Path, open_page: Op
         assert not table.evaluate(WIDER_THAN_THE_WINDOW)
         for scheme in ("light", "dark"):
             assert not violations(open_page(f"{app.base_url}/league", viewport=PHONE, color_scheme=scheme))
+        call_along(
+            open_page(f"{app.base_url}/watch/{name}", forgive=ends_first, viewport=PHONE, has_touch=True)
+        )
         app.client.post("/custom/pace", json={"episode_id": name, "pace": "max"})
         expect(page.locator("#league")).to_contain_text(f"{played + 1} of 16 matches played", timeout=20_000)
+    with serve(test_settings(tmp_path, league_pace="max", **chosen)) as app:
+        until("the next season", lambda: "2.1" in groups(app))
+        front = open_page(f"{app.base_url}/", java_script_enabled=False)
+        expect(front.locator("#league")).to_contain_text(CHAMPION)
+        season = [one for one in groups(app) if one.startswith("1.")]
+        assert sorted(season) == sorted(["1.final", *(f"1.{number}" for number in range(1, 16))])

@@ -86,11 +86,29 @@ def test_without_script_an_ending_is_changed_and_the_rest_is_links(
     page.wait_for_url(lambda url: "/watch/ep-" in url and match not in url)
 
 
+VIDEO = """async (url) => {
+  const video = Object.assign(document.createElement("video"), { src: url, muted: true });
+  await new Promise((done, failed) => {
+    video.onloadeddata = done;
+    video.onerror = () => failed(video.error.message);
+  });
+  video.playbackRate = 8;
+  const ended = new Promise((done) => { video.onended = done; });
+  await video.play();
+  await ended;
+  const { corruptedVideoFrames: corrupt } = video.getVideoPlaybackQuality();
+  return [video.videoWidth, video.videoHeight, video.duration, corrupt];
+}"""
+
+
 def test_a_share_says_what_came_of_it(app: Serving, match: str, wicket: int, open_page: Opener) -> None:
-    """The device's own sheet where it has one; where that fails the link is copied or shown."""
+    """The device's own sheet where it has one; if that fails the link is copied or shown; its video plays."""
     page = open_page("", viewport=PHONE)
     page.add_init_script("navigator.share = async (it) => { window.sent = it; };")
     page.goto(f"{app.base_url}/moment/{match}/{wicket}")
+    video = page.locator('meta[property="og:video"]').get_attribute("content")
+    width, height, seconds, corrupt = page.evaluate(VIDEO, video)
+    assert (width, height, corrupt) == (640, 360, 0) and 3 <= seconds <= 5
     page.get_by_role("button", name="Share").click()
     expect(page.get_by_role("status")).to_have_text("Shared")
     assert page.evaluate("window.sent.url") == f"{app.base_url}/moment/{match}/{wicket}"

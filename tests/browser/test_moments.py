@@ -9,10 +9,22 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
-from tests.browser.conftest import PHONE, Opener
+from tests.browser.conftest import PHONE, Opener, press_on_layout
 from tests.serving import Serving
 
 pytestmark = pytest.mark.browser
+
+BRACKETS = (
+    (("]", "Digit9", "AltGr"), ("[", "Digit8", "AltGr")),  # German
+    (("]", "Digit6", "Alt"), ("[", "Digit5", "Alt")),  # German, Mac
+    (("]", "Minus", "AltGr"), ("[", "Digit5", "AltGr")),  # French
+    (("]", "Minus", "Alt", "Shift"), ("[", "Digit5", "Alt", "Shift")),  # French, Mac
+    (("\u044a", "BracketRight"), ("\u0445", "BracketLeft")),  # Russian
+)
+"""The keys of the next and the last big moment, with what is held for them, by layout."""
+
+LIVE = (("\u0434", "KeyL"), ("\u03bb", "KeyL"), ("l", "KeyP"))
+"""The key L on a Russian, a Greek and a Dvorak keyboard."""
 
 
 def open_finished(app: Serving, open_page: Opener, **options: Any) -> Page:
@@ -87,15 +99,30 @@ def test_the_moment_where_one_stands_can_be_kept_as_a_clip(quiet_app: Serving, o
 
 
 def test_a_click_on_the_timeline_leaves_the_keys_to_the_page(quiet_app: Serving, open_page: Opener) -> None:
-    """The bar has the focus then; the big moments still answer to their keys."""
+    """The bar has the focus then; the keys are still heard, on every layout, by what is printed on them."""
     page = open_finished(quiet_app, open_page)
     page.get_by_role("slider").click(position={"x": 24, "y": 20})  # before the first mark, however wide it is
     expect(page.locator("#state")).to_have_text("Replay")
     where = page.locator(".player__where").inner_text()
     page.keyboard.press("]")
     expect(page.locator(".player__where")).not_to_have_text(where)
-    page.keyboard.press("l")
-    expect(page.locator("#state")).to_have_text("Finished")
+    for pair in BRACKETS:
+        for key, code, *held in pair:
+            where = page.locator(".player__where").inner_text()
+            press_on_layout(page, key, code, *held)
+            expect(page.locator(".player__where")).not_to_have_text(where)
+    for key, code, *held in (("l", "KeyL", "Control"), ("\u20ac", "KeyL", "AltGr"), ("q", "KeyA")):
+        press_on_layout(page, key, code, *held)
+    expect(page.get_by_role("dialog")).to_have_count(0)
+    press_on_layout(page, "a", "KeyQ")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(page.locator("#state")).to_have_text("Replay")
+    for key, code in LIVE:
+        press_on_layout(page, key, code)
+        expect(page.locator("#state")).to_have_text("Finished")
+        page.keyboard.press("Home")
+        expect(page.locator("#state")).to_have_text("Replay")
 
 
 def test_the_end_says_what_turned_it_and_what_next(quiet_app: Serving, open_page: Opener) -> None:

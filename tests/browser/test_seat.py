@@ -9,12 +9,18 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from tests.browser.conftest import PHONE, Opener, violations
+from tests.browser.conftest import PHONE, Opener, press_on_layout, violations
 from tests.serving import Serving, people_settings, serve, test_settings
 
 pytestmark = pytest.mark.browser
 
 TOKEN = "correct-horse-battery"
+
+AZERTY_ONE: tuple[tuple[str, str, list[str]], ...] = (
+    ("&", "Digit1", []),
+    ("1", "Digit1", ["Shift"]),
+    ("1", "Numpad1", []),
+)
 
 WON = 5
 """A seed whose match of one over the person wins who plays as the phone's test does."""
@@ -56,6 +62,13 @@ def test_a_person_counts_with_the_keyboard_alone(table: Serving, open_page: Open
     expect(page).to_have_title(re.compile("^Your turn · "))
     expect(viewer).not_to_have_title(re.compile("Your turn"))
     text = page.get_by_label("text", exact=True)
+    for key, held in (("!", ["Shift"]), ("1", ["Control"])):
+        press_on_layout(page, key, "Digit1", *held)
+        expect(text).not_to_be_focused()
+    for key, code, held in AZERTY_ONE:
+        press_on_layout(page, key, code, *held)
+        expect(text).to_be_focused()
+        text.evaluate("input => input.blur()")
     page.keyboard.press("1")
     expect(text).to_be_focused()
     page.keyboard.type("one")

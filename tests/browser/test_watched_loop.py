@@ -63,6 +63,7 @@ def test_a_plain_loop_is_watched_while_it_runs(
     expect(episode.locator("#state")).to_contain_text("Live")
     go_on(loop)
     expect(episode.get_by_text("This match: 6 decisions").first).to_be_visible()
+    expect(episode.locator("main")).to_contain_text("107505301260286111")
     episode.keyboard.press("i")
     episode.get_by_text("Prompt, reply and tokens as sent").click()
     expect(episode.get_by_role("img", name="Of 4 tokens,")).to_be_visible()

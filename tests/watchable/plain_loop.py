@@ -14,6 +14,9 @@ HTML = "<img src=x onerror=\"document.title='taken'\">"
 
 STEPS = 6
 
+GAME = 107505301260286111
+"""An id past 2^53, which a page must show with all its digits."""
+
 
 def guess(chance: random.Random, episode: WatchedEpisode, target: int, step: int) -> None:
     """One guess, with what a small model was asked and answered."""
@@ -26,7 +29,7 @@ def guess(chance: random.Random, episode: WatchedEpisode, target: int, step: int
     episode.step(
         messages=asked, reply=f"I say {said}.", tokens=[40, 910, 100 + int(said), 13],
         logprobs=[-0.01, -0.3, -1.0 - far / 10, -0.002], model="tiny-guesser",
-        action={"guess": int(said)}, reward=round(1 / (1 + far) / STEPS, 4),
+        action={"guess": int(said), "game": GAME}, reward=round(1 / (1 + far) / STEPS, 4),
         observation=f"{said} is {'right' if not far else 'too high' if int(said) > target else 'too low'}.",
     )  # fmt: skip
 

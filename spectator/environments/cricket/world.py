@@ -105,7 +105,7 @@ RATINGS: Final[dict[str, float]] = {
 """Elo points above the percentage captain, for opponents whose difference exceeds the error of the
 measurement (docs/cricket-game.md)."""
 
-VERSION: Final = "2.3"
+VERSION: Final = "2.4"
 
 _TRAINED: Final = trained_captain(VERSION)
 _RUNGS: Final = {**WEAKER, MATCH_UPS.name: MATCH_UPS, PLANNER.name: PLANNER}

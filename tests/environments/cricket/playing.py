@@ -113,7 +113,10 @@ def play(
     """
     environment, observation = begin(seed, **given)
     told = Told(environment)
-    told.state["episode"] = {"options": options(**given)}
+    named = {**WORLD.captains, **WORLD.opponents}
+    labels = {"home": home, "away": away}
+    seats = {side: {"label": named[one].label} for side, one in labels.items() if isinstance(one, str)}
+    told.state["episode"] = {"options": options(**given), "seats": seats}
     told.note(observation)
     choosers = {
         "home": _chooser(home, derive_seed(seed, "policy", "home")),

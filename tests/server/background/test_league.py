@@ -19,8 +19,9 @@ from spectator.clock import SystemClock
 from spectator.errors import ConfigurationError
 from spectator.evaluation.figures import LEAGUE
 from spectator.evaluation.league import LeagueMatch, round_robin
+from tests.llm.endpoints import write_captains
 from tests.postgres import Cluster
-from tests.serving import PATIENCE_S, ROOT, serve, serve_process, test_settings, until
+from tests.serving import PATIENCE_S, ROOT, serve, serve_process, test_settings, until, without_errors
 
 SIX = ("heuristic", "aggressive", "anchor", "defensive", "spin_first", "tactician")
 VARIABLES = {
@@ -141,6 +142,30 @@ def test_by_default_the_captains_worth_watching_play_and_cost_nothing() -> None:
     assert {"trained", "planner", "aggressive"} <= found.keys() and len(found) == 8
     assert not any(one.costs_money for one in found.values())
     assert not league_captains(load_world("counting"), ())
+
+
+def test_a_league_goes_on_with_a_model_that_is_dead(tmp_path: Path) -> None:
+    """Its endpoint does not answer: the fallback finishes each match, which counts for neither captain."""
+    dead = {"base_url": "http://127.0.0.1:9/v1", "retries": 0, "timeout_s": 1}
+    settings = test_settings(
+        tmp_path,
+        environment="cricket",
+        league=True,
+        league_pace="max",
+        league_captains=("heuristic", "llm:dead"),
+        league_legs=1,
+        captains_file=write_captains(tmp_path / "captains.toml", dead=dead),
+    )
+    with without_errors(), serve(settings) as serving:
+        until(
+            "a season and a match",
+            lambda: any(one["group_id"] == "2.final" for one in recorded(serving.base_url)),
+        )
+        season = [one for one in recorded(serving.base_url) if one["group_id"].startswith("1.")]
+        page = serving.client.get("/league").text
+    assert [one["group_id"] for one in season] == ["1.1", "1.final"]
+    assert {one["reason"] for one in season} == {"finished"}
+    assert "No result: " in page and "mark--N" in page and "mark--W" not in page
 
 
 def test_one_captain_plays_no_league_and_the_page_says_so(tmp_path: Path) -> None:

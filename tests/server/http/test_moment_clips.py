@@ -64,6 +64,10 @@ def test_a_moment_is_a_film_of_at_most_the_seconds_asked_for(
     frames, milliseconds = shown(answer.content)
     assert frames > 20, "the balls after it, too"
     assert 6_800 <= milliseconds <= 10_000
+    video = cricket.client.get(f"/clip/{ended}.webm?from={balls[2]['seq']}&seconds=10")
+    assert video.headers["content-type"] == "video/webm"
+    assert video.content.count(b"\x9d\x01\x2a\x80\x02\x68\x01") == frames, "VP8 key frames of 640 by 360"
+    assert len(video.content) < 1_000_000
     still = cricket.client.get(f"/clip/{ended}.png?from={balls[2]['seq']}").content
     assert struct.unpack(">II", still[16:24]) == (640, 360)
 

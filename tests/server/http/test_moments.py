@@ -25,7 +25,11 @@ HTML = {"Accept": "text/html"}
 def cricket(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     """A server of cricket, with an operator and one slot."""
     settings = test_settings(
-        tmp_path_factory.mktemp("data"), environment="cricket", operator_token=TOKEN, max_episodes=1
+        tmp_path_factory.mktemp("data"),
+        environment="cricket",
+        operator_token=TOKEN,
+        max_episodes=1,
+        allowed_origins=("https://show.test",),
     )
     with serve(settings) as serving:
         yield serving
@@ -90,6 +94,16 @@ def test_a_link_to_a_moment_shows_what_happened(
     assert all(f"{one}, Old Pro" in shown["og:description"][0] for one in teams)
     clip = f"{root}/clip/{ended}"
     assert shown["og:image"] == [f"{clip}.png?from={out['seq']}", f"{clip}.webp?from={out['seq']}"]
+    video = {name: shown[f"og:video{name}"] for name in ("", ":type", ":width", ":height")}
+    assert video == {
+        "": [f"{clip}.webm?from={out['seq']}"],
+        ":type": ["video/webm"],
+        ":width": ["640"],
+        ":height": ["360"],
+    }
+    assert "og:video:secure_url" not in shown
+    secure = said(show(cricket, ended, out["seq"], Host="show.test"))["og:video:secure_url"]
+    assert secure == [f"https://show.test/clip/{ended}.webm?from={out['seq']}"]
     assert shown["og:image:width"] == ["640", "640"] and shown["twitter:card"] == ["summary_large_image"]
     assert shown["og:url"] == [f"{root}/moment/{ended}/{out['seq']}"]
     assert cricket.client.get(shown["og:image"][0].removeprefix(root)).headers["content-type"] == "image/png"

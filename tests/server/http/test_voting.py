@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterator
 from datetime import date
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from spectator.evaluation.votes import voter_id
 from tests.serving import Serving, serve, test_settings, until
 
 TOKENS = [f"viewer-{number:012}" for number in range(8)]
+STRANGE = "<b onclick=x>&\"عادل' 🏏"
 SECRET = "a-secret-of-the-operator"
 MATCH = {"environment": "cricket", "options": {"max_overs": 50}, "seed": 7, "pace": "broadcast"}
 
@@ -105,7 +107,7 @@ def test_votes_are_counted_by_their_rules_and_scored_after_the_decision(
     assert first.status_code == 201, first.text
     assert TOKENS[0] not in first.text
     assert "first call counts" in refused(vote(serving, episode_id, turn, TOKENS[0], 2), 409, "already-voted")
-    assert vote(serving, episode_id, turn, TOKENS[1], 0).status_code == 201
+    assert vote(serving, episode_id, turn, TOKENS[1], 0, name=STRANGE).status_code == 201
     for other in (turn - 1, turn + 1):
         assert f"turn {turn} is open" in refused(
             vote(serving, episode_id, other, TOKENS[2]), 409, "voting-closed"
@@ -152,6 +154,8 @@ def _of(serving: Serving, day: str, voter: str) -> dict[str, Any] | None:
         ({"name": "x" * 25}, "name"),
         ({"name": "two\nlines"}, "name"),
         ({"name": "\u202eevil"}, "name"),
+        ({"name": "zero\u200bwidth"}, "name"),
+        ({"name": None}, "name"),
         ({"vote": 1}, "vote"),
     ],
 )
@@ -221,6 +225,8 @@ def test_the_table_outlives_the_server_and_hides_names(serving: Serving, data_di
         page = other.client.get(f"/calls/{day}/{voter}")
         assert "<h1" in page.text
         assert "<bdi>Ada</bdi>" in page.text
+        strange = other.client.get(f"/calls/{day}/{voter_id(TOKENS[1])}").text
+        assert unescape(strange).count(STRANGE) >= 1 and "<b onclick" not in strange
         assert other.client.get(f"/calls/{day}/{voter}.png").headers["content-type"] == "image/png"
         hide = other.client.post(
             "/operator/hide", json={"name": "Ada"}, headers={"Authorization": f"Bearer {SECRET}"}

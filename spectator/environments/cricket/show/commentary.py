@@ -23,6 +23,7 @@ from spectator.environments.cricket.show.phrases import STATES, table
 from spectator.environments.cricket.show.spoken import number_in_words, spoken
 from spectator.events import Event
 from spectator.narration.commentary import Line
+from spectator.text import clean_text
 
 Data = Mapping[str, Any]
 
@@ -154,6 +155,8 @@ def _slots(data: Data, state: Data, n: Any) -> dict[str, object]:
 
 
 MAX_LINE: Final = 300
+MAX_CAPTAIN: Final = 80
+"""Most characters of a captain's name: those of any label, because a part of a hidden name is not masked."""
 
 HAT_TRICK_BALL: Final = "{name} is back, on a hat-trick: {figures} so far."
 FEW_MOVES: Final = 3
@@ -197,17 +200,32 @@ def _team(state: Data, side: str) -> str:
     return name
 
 
+def _captain(state: Data, side: str) -> str:
+    """Return the name of the captain in a seat; empty if the viewers' state has none."""
+    seat = state.get("episode", {}).get("seats", {}).get(side, {})
+    name = clean_text(str(seat.get("label", "")), MAX_CAPTAIN).strip()
+    name = name if name.isprintable() else " ".join(name.split())
+    return name[:1].lower() + name[1:] if seat.get("source") == "human" else name
+
+
+def _captained(state: Data, side: str) -> str:
+    """Return a side's team and its captain, as the start of a sentence."""
+    team, captain = _team(state, side), _captain(state, side)
+    return f"{team}, captained by {captain}," if captain else team
+
+
 def _arranged(data: Data, state: Data) -> Sequence[Line]:
     return [_line(words, priority=2, label="before") for words in before_the_toss(data)]
 
 
 def _toss(data: Data, state: Data) -> Sequence[Line]:
     did = "bat first" if data["elected"] == "bat" else "field first"
-    return [_line(f"{data['team']} win the toss and will {did}.", priority=2, label="toss")]
+    team = _captained(state, data["winner"])
+    return [_line(f"{team} win the toss and will {did}.", priority=2, label="toss")]
 
 
 def _innings_started(data: Data, state: Data) -> Sequence[Line]:
-    team = data["team"]
+    team = _captained(state, data["batting"])
     overs = plural(data["overs"], "over")
     if data["super_over"]:
         chase = f", {data['target']} to win" if data["target"] else ""
@@ -331,7 +349,12 @@ def _pick_of(card: Data) -> str:
 
 
 def _match_ended(data: Data, state: Data) -> Sequence[Line]:
-    return [_line(f"{data['result']}.", priority=0, label="result")]
+    winner, result = data["winner"], data["result"]
+    if winner is not None:
+        result = result.replace(_team(state, winner), _captained(state, winner), 1)
+    elif all(_captain(state, side) for side in ("home", "away")):
+        result += f": {_captained(state, 'home')} and {_captained(state, 'away')} finish level"
+    return [_line(f"{result}.", priority=0, label="result")]
 
 
 def _field(data: Data, state: Data) -> Sequence[Line]:
@@ -345,8 +368,10 @@ def _field(data: Data, state: Data) -> Sequence[Line]:
     words = ", ".join(f"{one} {verbs[how]} {other}" for one, other, how in few)
     options = table("lines")["field_moves" if few is moves else "field_changed"]
     phrase = chosen.offer("field", options) or "{team}: {moves}."
-    more = number_word(len(moves) - len(few))
-    said = phrase.format(team=_team(state, data["side"]), moves=words, more=more)
+    more, team = number_word(len(moves) - len(few)), _team(state, data["side"])
+    if few is not moves and (captain := _captain(state, data["side"])):
+        team = f"{team} under {captain}"
+    said = phrase.format(team=team, moves=words, more=more)
     return [_line(said[0].upper() + said[1:])]
 
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from server.security.masking import HIDDEN, NameMask
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.match.field import preset_field
 from spectator.environments.cricket.show.phrases import table
@@ -111,7 +112,10 @@ def test_over_summaries_innings_and_result_are_told(told: list[Told]) -> None:
     for one in told:
         said = [line.text for _, line in one.lines]
         assert sum(text.startswith("End of over") for text in said) == len(one.of("over_completed"))
-        assert said[-1] == one.of("match_ended")[0]["result"] + "."
+        seats = one.state["episode"]["seats"]
+        assert re.sub(", captained by [^,]+,", "", said[-1]) == one.of("match_ended")[0]["result"] + "."
+        captains = {found for text in said for found in re.findall("captained by ([^,]+),", text)}
+        assert captains == {seat["label"] for seat in seats.values()}
         assert all(0 < len(text) <= 300 for text in said)
         assert not any("{" in text or "None" in text or "  " in text for text in said)
 
@@ -173,3 +177,61 @@ def test_the_page_shows_one_projection() -> None:
             seen += 1
         observation = environment.step({"tool": observation.legal_actions[0]["tool"]})
     assert seen > 20
+
+
+def said_of(kind: str, seats: dict[str, dict[str, str]], **data: object) -> str:
+    """The line about an event of a match between Lakeshire and Capeford."""
+    teams = {"home": {"name": "Lakeshire"}, "away": {"name": "Capeford"}}
+    state = {"world": {"teams": teams}, "episode": {"seats": seats}}
+    (line,) = WORLD.commentator(Event("x", "e", 1, "", 0, f"cricket.{kind}", data), state)
+    return line.text
+
+
+SEATS = {"home": {"label": "Gambler"}, "away": {"label": "A person", "source": "human"}}
+INNINGS = {"batting": "away", "overs": 5, "balls": 30, "super_over": False}
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "text"),
+    [
+        (
+            "toss_made",
+            {"winner": "home", "elected": "bat"},
+            "Lakeshire, captained by Gambler, win the toss and will bat first.",
+        ),
+        (
+            "innings_started",
+            {**INNINGS, "target": 61},
+            "Capeford, captained by a person, need 61 from 5 overs, 12.2 an over.",
+        ),
+        (
+            "match_ended",
+            {"winner": "home", "result": "Match tied; Lakeshire won the super over"},
+            "Match tied; Lakeshire, captained by Gambler, won the super over.",
+        ),
+        (
+            "match_ended",
+            {"winner": None, "result": "Match tied"},
+            "Match tied: Lakeshire, captained by Gambler, and Capeford, captained by a person, finish level.",
+        ),
+    ],
+)
+def test_a_line_names_the_captain_with_the_team(kind: str, data: dict[str, object], text: str) -> None:
+    assert said_of(kind, SEATS, **data) == text
+    assert "captained" not in said_of(kind, {}, **data)
+
+
+def test_a_captains_name_is_bounded_and_cannot_steer_a_line() -> None:
+    """A stranger's name: long, with control characters and what looks like a slot; the longest is masked."""
+    strange = {"home": {"label": "{team}\u202e\n" + "x" * 400}}
+    said = said_of("toss_made", strange, winner="home", elected="field")
+    longest = "W" * 80
+    whole = said_of("toss_made", {"home": {"label": longest}}, winner="home", elected="bat")
+    assert NameMask({longest}).text(whole).startswith(f"Lakeshire, captained by {HIDDEN}, win the toss")
+    assert said == f"Lakeshire, captained by {{team}} {'x' * 72}…, win the toss and will field first."
+    moved = {"moves": [["slip", "deep point", "out"]] * 5, "counts": {}}
+    world = {"teams": {"home": {"name": "Lakeshire"}}, "ledger": moved}
+    state = {"world": world, "episode": {"seats": strange}}
+    event = Event("x", "e", 1, "", 0, "cricket.field_set", {"side": "home"})
+    (line,) = WORLD.commentator(event, state)
+    assert "Lakeshire under {team} xxx" in line.text and len(line.text) <= 300

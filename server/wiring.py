@@ -32,8 +32,8 @@ from spectator.episodes.restore import FILE as STOPS_FILE
 from spectator.episodes.restore import StopRequests
 from spectator.episodes.supervisor import Supervisor
 from spectator.errors import ConfigurationError
-from spectator.evaluation.figures import FILE as FIGURES_FILE
-from spectator.evaluation.figures import FigureStore
+from spectator.evaluation.figure_store import FILE as FIGURES_FILE
+from spectator.evaluation.figure_store import FigureStore
 from spectator.evaluation.standings import Scorekeeper
 from spectator.evaluation.votes import VOTES_FILE, VoteTable
 from spectator.journal.commands import Commands

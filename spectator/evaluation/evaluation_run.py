@@ -30,7 +30,8 @@ from spectator.errors import (
     failure_of_end,
 )
 from spectator.evaluation.cross_table import looking_at
-from spectator.evaluation.figures import EVALUATION, FILE, EpisodeFigures, FigureStore
+from spectator.evaluation.figure_store import FILE, FigureStore
+from spectator.evaluation.figures import EVALUATION, EpisodeFigures
 from spectator.evaluation.match_player import MatchPlayer, measure, plays_anywhere
 from spectator.evaluation.schedule import JOURNAL, Schedule, ScheduledMatch, identity, keep_manifest
 from spectator.evaluation.sequential import StoppingRule, follow

@@ -21,7 +21,7 @@ from spectator.environments.counting.world import CarefulCounter, CountingEnviro
 from spectator.environments.world import World
 from spectator.episodes.controls import Pace
 from spectator.episodes.plan import EpisodeRequest, plan_episode
-from spectator.evaluation.figures import FigureStore
+from spectator.evaluation.figure_store import FigureStore
 from spectator.evaluation.match_player import MatchPlayer, plays_anywhere
 from spectator.events import OnFailure
 from spectator.journal.contract import EpisodeFilter

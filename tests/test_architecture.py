@@ -43,6 +43,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.exports",),
     (
         "spectator.terminal",
+        "spectator.terminal_drawing",
         "spectator.evaluation",
     ),
     (

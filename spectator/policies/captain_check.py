@@ -22,8 +22,8 @@ from spectator.policies.prompts import strict_tools
 from spectator.policies.turns import answer_message, tool_messages, with_ids
 
 if TYPE_CHECKING:
+    from spectator.llm.chat import ChatEndpoint
     from spectator.policies.captains import ModelCaptain
-    from spectator.policies.model import ChatEndpoint
 
 
 def advice(error: EndpointError, captain: ModelCaptain) -> str:

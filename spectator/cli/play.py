@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from spectator.cast import Cast
     from spectator.episodes.plan import EpisodePlan
     from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
-    from spectator.policies.spending import CapSettings
+    from spectator.policies.cap_settings import CapSettings
 
 
 DEFAULT_ENVIRONMENT: Final = "cricket"

@@ -22,7 +22,8 @@ from spectator.collector.generation import (
     PromptFn,
     one_by_one,
 )
-from spectator.collector.records import EpisodeRecord, Seen, record_of, steps_of
+from spectator.collector.recording import Seen, record_of, steps_of
+from spectator.collector.records import EpisodeRecord
 from spectator.environments.contract import Environment, Stepped, Stepper
 from spectator.environments.world import World
 from spectator.episodes.controls import EpisodeLimits, Pace

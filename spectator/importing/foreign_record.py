@@ -32,7 +32,8 @@ from spectator.events import (
     core_fact,
 )
 from spectator.importing.finite_json import finite_json
-from spectator.importing.foreign import IMAGES_OF, ForeignEpisode, ForeignTurn
+from spectator.importing.foreign import ForeignEpisode, ForeignTurn
+from spectator.importing.messages import IMAGES_OF
 from spectator.journal.encoding import ChatMessage, reply_message, wire_message
 from spectator.llm.exchanges import answered
 from spectator.model_calls import ModelCall

@@ -28,12 +28,9 @@ from spectator.importing.foreign import (
     UnreadableEntry,
     count,
     integers,
-    message_of,
-    messages_of,
     number,
     reals,
     text,
-    tools_of,
     usage_of,
 )
 from spectator.importing.foreign_record import (
@@ -44,6 +41,7 @@ from spectator.importing.foreign_record import (
     started_fact,
     step_fact,
 )
+from spectator.importing.messages import message_of, messages_of, tools_of
 from spectator.journal.contract import Attachments, Journal
 from spectator.journal.encoding import ChatMessage
 from spectator.journal.sql_journal import SqlJournal

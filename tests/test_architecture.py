@@ -88,6 +88,7 @@ EPISODES = "spectator.episodes"
 EPISODES_FLOORS: tuple[tuple[str, ...], ...] = (
     ("controls", "steps", "view", "recorded_calls", "alternatives", "crash_log"),
     ("plan", "past_states"),
+    ("derived_pages",),
     ("decisions", "reader"),
     ("driver", "embargo"),
     ("stream",),

@@ -121,15 +121,6 @@ def _same_numbers(value: Any) -> Any:
     return value
 
 
-def group_of(environment: str, task: str, prompt: object) -> str:
-    """Name the group of the answers to one prompt: two environments never share one.
-
-    >>> group_of("adder", "task-0", "1 + 1?")
-    'adder:task-0:7de67345'
-    """
-    return f"{group_within(environment, task)}:{digest_of(prompt)[:8]}"
-
-
 def group_within(environment: str, name: str) -> str:
     """Name a group of one environment; no other environment has a group of this name.
 

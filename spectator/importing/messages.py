@@ -195,18 +195,6 @@ class Parts:
     results: list[ChatMessage] = field(default_factory=list)
 
 
-def content_of(value: object) -> tuple[str, str]:
-    """Return a message's text and thoughts; other parts as their type in brackets.
-
-    >>> content_of([{"type": "reasoning", "reasoning": "2 + 2"}, {"type": "text", "text": "4"}])
-    ('4', '2 + 2')
-    >>> content_of([{"type": "image", "image": "data:..."}])
-    ('[image]', '')
-    """
-    parts = parts_of(value)
-    return parts.text, parts.thought
-
-
 def parts_of(value: object) -> Parts:
     """Return the texts, thoughts, calls and results of a message's content."""
     if value is None:

@@ -203,11 +203,6 @@ class RecyclingPool(Generic[JobT]):
         """Actors that may be leased at once."""
         return self._size
 
-    @property
-    def leased(self) -> int:
-        """Actors that are leased now."""
-        return len(self._leased)
-
     async def start(self) -> None:
         """Begin to make actors ready."""
         self._refill()

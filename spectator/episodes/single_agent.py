@@ -33,9 +33,10 @@ from spectator.events import EpisodeEnded, Fact
 from spectator.json_values import make_patch
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation, Profile, Refusal
+from spectator.policies.action_catalogue import ActionCatalogue
 from spectator.policies.dialogue import READING, SituationLines, all_lines, changed_lines, rejection_text
 from spectator.policies.policy import Action, Decision, Policy, ScriptedPolicy
-from spectator.policies.prompts import ActionCatalogue, Briefing
+from spectator.policies.prompts import Briefing
 from spectator.steppers import local
 
 Observe = Literal["full", "delta", "text"]

@@ -27,10 +27,11 @@ from spectator.llm.exchanges import answered, call_answered, call_failed, failed
 from spectator.llm.schema import UnsupportedSchema
 from spectator.llm.tool_calls import CallRejected, ParsedCall, WrittenCall, check_call
 from spectator.observations import Observation
+from spectator.policies.action_catalogue import strict_tools
 from spectator.policies.dialogue import LinePrompts
 from spectator.policies.model_settings import ModelSettings
 from spectator.policies.policy import THOUGHT_LIMIT, Decision, Restorable, ScriptedPolicy, Thought
-from spectator.policies.prompts import EDITION, Briefing, call_text, strict_tools
+from spectator.policies.prompts import EDITION, Briefing, call_text
 from spectator.policies.recorded_endpoint import PATIENCE_S, RecordedEndpoint, at_once
 from spectator.policies.request_spending import BudgetSpent, RequestSpending
 from spectator.policies.short_prompts import stepped_actions

@@ -26,26 +26,12 @@ ROLES: Final = {
 """Other names of roles."""
 
 _ROLE: Final = ("role", "from", "source", "type")
-
-
 _CONTENT: Final = ("content", "value", "parts", "message", "text")
-
-
 _CALLS: Final = ("tool_calls", "toolCalls", "function_call")
-
-
 _ANSWERED: Final = ("tool_call_id", "toolCallId", "call_id")
-
-
 _ARGUMENTS: Final = ("arguments", "args", "input", "parameters", "action")
-
-
 _CALL_NAME: Final = ("name", "function_name", "toolName", "tool_name", "tool")
-
-
 _CALL_ID: Final = ("id", "tool_call_id", "call_id", "tool_use_id", "toolCallId")
-
-
 _OUTPUT: Final = ("output", "response", "result", "content", "tools")
 """Members of messages, calls and results, under all names that programs give them."""
 
@@ -53,11 +39,7 @@ THOUGHTS: Final = ("reasoning_content", "reasoningContent", "reasoning", "thinki
 """Members with a model's thoughts."""
 
 _CALL_PARTS: Final = frozenset({"tool_use", "server_tool_use", "tool_call", "toolCall", "functionCall"})
-
-
 _RESULT_PARTS: Final = frozenset({"tool_result", "tool_call_response", "functionResponse"})
-
-
 _THOUGHT_PARTS: Final = frozenset({"reasoning", "thinking"})
 
 
@@ -242,8 +224,6 @@ IMAGES_OF: Final = "images"
 """Member of a message with its images as ``data:`` URLs, which models are not sent again."""
 
 _IMAGE: Final = re.compile(r"data:image/(?:png|jpeg|gif|webp);base64,[A-Za-z0-9+/]+={0,2}")
-
-
 _LARGEST_IMAGE: Final = 500_000
 
 

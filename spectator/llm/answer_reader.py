@@ -68,7 +68,6 @@ class EventReader:
 DONE: Final = b"[DONE]"
 """Data of the event that ends a stream."""
 
-
 LINGER_S: Final = 0.05
 """How long to wait for the last bytes after an answer, so that the connection can be reused."""
 

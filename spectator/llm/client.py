@@ -43,7 +43,6 @@ from spectator.llm.wire_forms import OpenAIForm, WireForm, decode_json, encode_j
 TOKENIZE_S: Final = 5.0
 """Longest time to ask for the token ids of a prompt after its answer, seconds."""
 
-
 _FORMS: Final[Mapping[Form, Callable[[], WireForm]]] = {
     "openai": OpenAIForm,
     "anthropic": AnthropicForm,

@@ -34,6 +34,7 @@ from spectator.journal.contract import GENESIS, Attachments, extend
 from spectator.journal.coordination import LeaseNotHeld, release_lease
 from spectator.journal.database import Database, is_damage, reason
 from spectator.journal.encoding import Blob
+from spectator.journal.held_leases import CommitLeases
 from spectator.journal.incarnation import AcknowledgedAppend, RolledBack
 from spectator.journal.inserts import (
     ArrayInsertion,
@@ -45,7 +46,7 @@ from spectator.journal.inserts import (
     row_of_start,
     texts_between,
 )
-from spectator.journal.ownership import CommitLeases, depose
+from spectator.journal.ownership import depose
 from spectator.journal.postgres import is_transient
 from spectator.journal.staging import begin_staging, end_staging
 

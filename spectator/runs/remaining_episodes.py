@@ -10,7 +10,8 @@ from typing import Final, Protocol
 
 from spectator.clock import Clock
 from spectator.errors import FailureClass, JournalError
-from spectator.journal.ownership import FlightLimit, Ownership
+from spectator.journal.held_leases import FlightLimit
+from spectator.journal.ownership import Ownership
 from spectator.journal.sql_journal import SqlJournal
 from spectator.runs.interactor import RunState
 from spectator.runs.leased_log import LeasedLog

@@ -68,7 +68,7 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
     ("laws",),
     ("scorer",),
     ("people",),
-    ("ball", "ratings"),
+    ("ball", "ratings", "real_match_record"),
     ("forecast",),
     ("match", "events"),
     ("real_matches",),

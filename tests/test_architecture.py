@@ -24,6 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ),
     ("spectator.observations", "spectator.model_calls"),
     ("spectator.events",),
+    ("spectator.core_events",),
     ("spectator.bus", "spectator.llm", "spectator.journal.contract", "spectator.journal.encoding"),
     ("spectator.journal",),
     ("spectator.policies", "spectator.narration"),

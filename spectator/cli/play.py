@@ -25,8 +25,9 @@ from spectator.process_environment import read_caps, read_cast
 
 if TYPE_CHECKING:
     from spectator.cast import Cast
+    from spectator.core_events import EpisodeEnded, OnFailure
     from spectator.episodes.plan import EpisodePlan
-    from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
+    from spectator.events import RecordedEvent
     from spectator.policies.cap_settings import CapSettings
 
 

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Any, Final, Self
 
 from spectator.catalog import load_world
+from spectator.core_events import FailedDecisions
 from spectator.environments.contract import OUTCOME, Measure, Meter
 from spectator.environments.world import World
 from spectator.episodes.recorded_calls import streamed_with_whole_replies
@@ -25,7 +26,7 @@ from spectator.errors import (
     typed_as,
 )
 from spectator.evaluation.certificate import Counts, count_exchanges
-from spectator.events import Event, FailedDecisions, RecordedEvent
+from spectator.events import Event, RecordedEvent
 from spectator.journal.contract import EpisodeLog
 
 MEASURES: Final = (

@@ -10,11 +10,12 @@ from importlib.resources import files
 from typing import Final
 
 from spectator.catalog import load_world
+from spectator.core_events import FailedDecisions
 from spectator.environments.contract import OUTCOME, Measure
 from spectator.evaluation.figures import MOST_LOST, measures_of
 from spectator.evaluation.forest_plot import Row, forest
 from spectator.evaluation.results import CaptainResult, Estimate, PlayedMatch, Results
-from spectator.events import FailedDecisions, encode_json
+from spectator.events import encode_json
 from spectator.text import clean_text
 
 Verdict = tuple[str, str]

@@ -20,6 +20,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from spectator.clock import answer, answer_all, settle
+from spectator.core_events import CALLS_BEHIND
 from spectator.errors import (
     JournalError,
     JournalUnavailable,
@@ -28,7 +29,7 @@ from spectator.errors import (
     SpectatorError,
     typed_as,
 )
-from spectator.events import CALLS_BEHIND, RecordedEvent
+from spectator.events import RecordedEvent
 from spectator.journal.anchor import RESTART
 from spectator.journal.contract import GENESIS, Attachments, extend
 from spectator.journal.coordination import LeaseNotHeld, release_lease

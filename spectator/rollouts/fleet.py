@@ -21,10 +21,10 @@ from ulid import ULID
 
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock, SystemClock
+from spectator.core_events import EpisodeEnded, OnFailure
 from spectator.environments.world import World
 from spectator.episodes.decisions import FailureRule, InvalidEnd
 from spectator.errors import EpisodeError, FailureClass, typed_as
-from spectator.events import EpisodeEnded, OnFailure
 from spectator.journal.contract import EpisodeLog
 from spectator.journal.coordination import FleetRow
 from spectator.journal.ownership import INTERVAL_S

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, Protocol
 
 from spectator.clock import Clock, first_of
+from spectator.core_events import EpisodeEnded, OwnDecisions
 from spectator.episodes.recorded_calls import spent_on
 from spectator.errors import (
     ConfigurationError,
@@ -24,7 +25,6 @@ from spectator.errors import (
     reward_of_end,
     typed_as,
 )
-from spectator.events import EpisodeEnded, OwnDecisions
 from spectator.journal.coordination import Reservations, RunReservations
 from spectator.journal.ownership import Ownership
 from spectator.journal.sql_journal import SqlJournal

@@ -18,9 +18,10 @@ from typing import Any, Final
 from ulid import ULID
 
 from spectator.clock import Clock, SystemClock
+from spectator.core_events import EpisodeEnded, Warned, core_fact
 from spectator.episodes.steps import cut_short
 from spectator.errors import ConfigurationError, JournalError
-from spectator.events import EpisodeEnded, Fact, RecordedEvent, Warned, core_fact, encode_json
+from spectator.events import Fact, RecordedEvent, encode_json
 from spectator.importing.file_rows import UNEXPECTED
 from spectator.importing.foreign import (
     ForeignEpisode,

@@ -203,6 +203,11 @@ class RecyclingPool(Generic[JobT]):
         """Actors that may be leased at once."""
         return self._size
 
+    @property
+    def leased(self) -> int:
+        """Actors that are leased now."""
+        return len(self._leased)
+
     async def start(self) -> None:
         """Begin to make actors ready."""
         self._refill()

@@ -22,13 +22,7 @@ from ulid import ULID
 
 from spectator.catalog import load_world
 from spectator.clock import Clock
-from spectator.errors import (
-    ConfigurationError,
-    FieldError,
-    InvalidRequest,
-    JournalError,
-    failure_of_end,
-)
+from spectator.errors import ConfigurationError, FieldError, InvalidRequest, JournalError, failure_of_end
 from spectator.evaluation.cross_table import looking_at
 from spectator.evaluation.figure_store import FILE, FigureStore
 from spectator.evaluation.figures import EVALUATION, EpisodeFigures

@@ -9,14 +9,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
 
-from spectator.errors import (
-    JournalError,
-)
+from spectator.errors import JournalError
 from spectator.evaluation.figures import FIGURES_VERSION, EpisodeFigures
 
 FILE: Final = "figures.db"
 """Name of the store in the data folder."""
-
 
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS figures (

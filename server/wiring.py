@@ -348,9 +348,8 @@ def _open_watching(lifetime: _Lifetime, play: _Play, access: _Access, audience: 
     supervisor, signals, recovery = play.supervisor, play.signals, play.readiness.recovery
     budget, orders = access.budget, access.orders
     provider = settings.openid_provider
-    visitors = VisitorSessions(
-        clock, secure=provider is not None and provider.public_url.startswith("https:")
-    )
+    secure = provider is not None and provider.public_url.startswith("https:")
+    visitors = VisitorSessions(clock, secure=secure)
     stack.callback(visitors.end_all)
     reading = ReadingProcess(journal_url(settings), journal)
     stack.push_async_callback(reading.aclose)
@@ -420,7 +419,6 @@ def _gather(
 ) -> Services:
     """Return the services of the parts, with those that need neither starting nor closing."""
     settings, clock, journal = lifetime.settings, lifetime.clock, lifetime.journal
-    provider = settings.openid_provider
     return Services(
         settings=settings,
         clock=clock,
@@ -446,7 +444,7 @@ def _gather(
         operator_orders=access.orders,
         seat_keys=access.seat_keys,
         visitor_sessions=watching.visitors,
-        sign_in=None if provider is None else SignIn(provider, clock),
+        sign_in=None if (provider := settings.openid_provider) is None else SignIn(provider, clock),
         router_models=RouterModels(settings.router_url, clock),
         starters=access.starters,
         deletions=Deletions(journal, settings.data_dir, clock),

@@ -30,13 +30,14 @@ from benchmarks.figures import Figure
 from spectator.bus import MemoryBus, Overflow
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
+from spectator.core_events import View
 from spectator.environments.contract import Stepped
 from spectator.environments.world import World
 from spectator.episodes.controls import EpisodeLimits, Pace
 from spectator.episodes.plan import EpisodeRequest
 from spectator.episodes.steps import check_contract, checked_decision, facts_of_step
 from spectator.episodes.supervisor import Supervisor
-from spectator.events import EventEncoder, RecordedEvent, View, encode_json
+from spectator.events import EventEncoder, RecordedEvent, encode_json
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.policy import ScriptedPolicy
 from spectator.steppers.local import inline, on_a_thread

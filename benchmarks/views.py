@@ -16,9 +16,9 @@ from typing import Any, Final, get_args
 from benchmarks.figures import Figure
 from benchmarks.turns import request, supervised
 from spectator.bus import Overflow
+from spectator.core_events import View
 from spectator.episodes.past_states import StateFile
 from spectator.episodes.reader import ViewReader
-from spectator.events import View
 from spectator.journal.contract import Journal
 from spectator.steppers.local import on_a_thread
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from spectator.catalog import BUILT_IN, load_world
-from spectator.events import CORE_EVENTS, SCHEMA_VERSION, EventData
+from spectator.core_events import CORE_EVENTS
+from spectator.events import SCHEMA_VERSION, EventData
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "events.md"
 

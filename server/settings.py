@@ -19,7 +19,7 @@ from spectator.cast import DEFAULT_LIVE, DEFAULT_PERSON_S
 from spectator.errors import ConfigurationError
 from spectator.journal.contract import Synchronous
 from spectator.narration.voices import CARTESIA_URL, CARTESIA_VOICE, VoiceName
-from spectator.policies.spending import CapSettings
+from spectator.policies.cap_settings import CapSettings
 
 from .setting_types import (
     PREFIX,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Final
 from opentelemetry import trace
 from opentelemetry.trace import SpanKind, Status, StatusCode
 
-from spectator.events import CALLS_BEHIND, RecordedEvent
+from spectator.core_events import CALLS_BEHIND
+from spectator.events import RecordedEvent
 from spectator.journal.contract import Attachments
 from spectator.model_calls import ModelCall
 

@@ -9,7 +9,7 @@ import asyncio
 import secrets
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from starlette.concurrency import run_in_threadpool
 from ulid import ULID
@@ -31,20 +31,15 @@ from spectator.episodes.recovery import Recovery, SuspendedEpisodes
 from spectator.episodes.restore import FILE as STOPS_FILE
 from spectator.episodes.restore import StopRequests
 from spectator.episodes.supervisor import Supervisor
-from spectator.errors import (
-    ConfigurationError,
-)
-from spectator.evaluation.figures import FILE as FIGURES_FILE
-from spectator.evaluation.figures import FigureStore
+from spectator.errors import ConfigurationError
+from spectator.evaluation.figure_store import FILE as FIGURES_FILE
+from spectator.evaluation.figure_store import FigureStore
 from spectator.evaluation.standings import Scorekeeper
 from spectator.evaluation.votes import VOTES_FILE, VoteTable
 from spectator.journal.commands import Commands
-from spectator.journal.contract import Journal
-from spectator.journal.coordination import Reservations
 from spectator.journal.notes import FILE as NOTES_FILE
 from spectator.journal.notes import NoteStore
 from spectator.journal.retention import Keep
-from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.model_presets import preload
 from spectator.policies.spending import SpendLedger
 from spectator.runs.run_records import RunRecords
@@ -54,12 +49,12 @@ from .background.exhibition import Exhibition
 from .background.housekeeping import Deletions, Housekeeper, LongRecordScanner, UnfinishedQuota
 from .background.league import CaptainLeague, league_captains
 from .background.live_notices import open_notices
-from .background.narration import open_narration
+from .background.narration import Narration, open_narration
 from .background.recovery import CommandPoller, Readiness, Takeover, UnplayedEpisodes
 from .background.router_models import RouterModels
 from .background.voting import Voting
 from .http.command_handlers import carry_out
-from .journal import journal_url, open_journal
+from .journal import JoinedJournal, journal_url, open_journal
 from .security.budget import Budget
 from .security.masking import OperatorOrders
 from .security.openid import SignIn, VisitorSessions
@@ -91,211 +86,386 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             process writes the journal.
         JournalError: The journal cannot be opened.
     """
-    clock = SystemClock()
+    clock, timings = SystemClock(), Timings()
     cast = await _loaded_cast(settings, clock)
     async with AsyncExitStack() as stack:
-        journal = await open_journal(settings, clock)
-        stack.push_async_callback(journal.aclose)
-        shared = journal.ownership  # None unless several servers share the journal
-        journal.states = StateFile(settings.data_dir / STATES_FILE, STATES_BYTES)
-        journal.runs = RunRecords(settings.runs_dir, None if shared is None else journal)
-        stack.push_async_callback(journal.runs.aclose)
+        journal = await _open_record(settings, clock, stack)
         tasks = await stack.enter_async_context(asyncio.TaskGroup())
-
-        def start(name: str, work: Coroutine[Any, Any, None]) -> None:
-            """Start background work, which is cancelled with ``stack``."""
-            stack.callback(tasks.create_task(work, name=name).cancel)
-
-        timings = Timings()
-        journal.commit = timings.commit
-        if (tracing := open_tracing(settings)) is not None:
-            journal.traced = tracing.tracer.note
-            stack.push_async_callback(tracing.aclose)
-        signals = EpisodeSignals(MemoryBus(), timings.note)
-        spending = None if shared is None else SharedSpending(settings, clock, journal)
-        ledger = settings.ledger(clock) if spending is None else spending.ledger
-        if spending is not None:
-            stack.push_async_callback(spending.give_back)
-            for part in spending.parts:
-                start("daily cap", part.keep_up())
-        crashes = CrashLog(settings.data_dir / CRASHES_FILE)
-        stack.callback(crashes.close)
-        supervisor = _supervisor(settings, journal, signals, clock, tasks, cast, ledger, crashes)
-        stack.push_async_callback(supervisor.suspend)
-        public = PublicReader(journal, cast.load)
-        commands = None if shared is None else Commands(journal, shared.name)
-        takeover = None
-        if shared is not None and commands is not None:
-            takeover = Takeover(shared, commands, journal, supervisor, public, clock)
-        readiness = await _readiness(journal, clock, supervisor, signals, ledger, takeover)
-        recovery = readiness.recovery
-        if takeover is not None:
-            start("heartbeats", takeover.send_heartbeats())
-            start("takeover", takeover.play_on(recovery))
-        tasks.create_task(readiness.run(), name="readiness")
-        stack.push_async_callback(readiness.aclose)
-
-        orders = OperatorOrders(settings.data_dir)
-        audience = _audience(settings, tasks, clock, timings, orders)
-        stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
-        guard = Guard(settings, clock)
-        seat_keys = await _seat_keys(settings, commands)
-        budget = Budget(settings, clock, guard, ledger, orders, playing=lambda: bool(supervisor.showing()))
-        if spending is not None:
-            budget.characters = spending.characters
-            budget.shared = SharedRates(settings, clock, spending.reservations, seat_keys, budget.too_often)
-        if settings.recorded_mb_per_hour:
-            journal.recorded = budget.note_recorded
-        queue = SlotQueue(
-            supervisor,
-            QueueLimits(settings.max_waiting, settings.max_waiting_per_address, settings.slot_hold_s),
-            budget.starters,
-            clock,
-        )
-        signals.on_finish(queue.look)
-        starters = None
-        if settings.profile == "public":  # only the starters of episodes may control them
-            starters = await asyncio.to_thread(StarterRegistry, settings.data_dir, seat_keys, commands)
-            signals.on_end(starters.forget)
-        scorekeeper = Scorekeeper(journal, FigureStore(settings.data_dir / FIGURES_FILE))
-        signals.on_end(scorekeeper.note_ended)
-        narration = open_narration(settings, clock, budget.characters, orders)
-        stack.push_async_callback(narration.aclose)
-        loop_lag = LoopLag(clock, timings.loop_lag)
-        keepalive = Keepalive(clock)
-        keep = Keep(settings.keep_episodes, settings.keep_days, settings.keep_mb)
-        housekeeper = Housekeeper(journal, keep, clock)
-        unfinished = UnfinishedQuota(journal, settings.keep_mb, supervisor, clock)
-        environment = settings.environment if settings.exhibition else None
-        counts = None if spending is None else spending.reservations
-        league = _league(settings, cast, supervisor, journal, scorekeeper, clock, counts)
-        ready = readiness.over.is_set
-        exhibition = Exhibition(environment, league, supervisor, journal, queue, orders, ready, clock)
-        start("scorekeeper", scorekeeper.run())
-        start("narration", narration.attend(signals, supervisor, audience))
-        start("keepalive", keepalive.run())
-        start("housekeeping", housekeeper.run(readiness.over))
-        start("unfinished quota", unfinished.run())
-        start("loop lag", loop_lag.run())
-        start("queue for slots", queue.run())
-        start("exhibition", exhibition.run())
-        provider = settings.openid_provider
-        visitors = VisitorSessions(
-            clock, secure=provider is not None and provider.public_url.startswith("https:")
-        )
-        stack.callback(visitors.end_all)
-        reading = ReadingProcess(journal_url(settings), journal)
-        stack.push_async_callback(reading.aclose)
-        alternatives = AlternativesProcess(clock)
-        stack.push_async_callback(alternatives.aclose)
-
-        views = ViewReader(journal, cast.load, states=journal.states, turn=budget.reading_turn)
-        stack.push_async_callback(views.aclose)
-        long_records = LongRecordScanner(journal, views)
-        signals.on_end(long_records.ended.put_nowait)
-        start("long records", long_records.run(readiness.over))
-        records = PublicReader(views, cast.load)
-        unplayed = UnplayedEpisodes(journal, shared, supervisor, recovery, records, clock)
-        start("unplayed episodes", unplayed.run())
-        poller = BoardPoller(clock, tasks)
-        runs = RunBoards(journal.runs, views, records, clock, poller, orders)
-        groups = GroupBoards(runs, journal, clock, poller, orders, budget.reading_turn)
-        others = None
-        if shared is not None and takeover is not None:
-            followed = FollowedEpisodes(journal, views, records, clock, tasks)
-            stack.callback(followed.stop)
-            others = RemoteEpisodes(
-                journal, followed, lambda one: supervisor.live(one) is not None, signals.wake, clock
-            )
-            open_notices(stack, settings, journal, supervisor, others, audience, clock, tasks, takeover.wake)
-        shown = WatchableEpisodes(
-            supervisor, recovery, journal, runs, None if others is None else others.followed
-        )
-        votes = VoteTable(settings.data_dir / VOTES_FILE)
-        voting = Voting(audience, public, alternatives, votes, budget.count_vote, clock, tasks)
-        stack.callback(voting.stop)
-        feeds = FeedSources(
-            episodes=shown,
-            records=records,
-            finals=FinalSnapshots(views),
-            audience=audience,
-            waiters=NextEpisodeWaiters(signals.next_start, tasks),
-            names=orders,
-            cast=voting.cast,
-            elsewhere=tuple if others is None else others.listed,
-        )
-        services = Services(
-            settings=settings,
-            clock=clock,
-            journal=journal,
-            reading_process=reading,
-            alternatives_process=alternatives,
-            commands=commands,
-            takeover=takeover,
-            episode_views=views,
-            public_views=records,
-            public_journal=public,
-            bus=signals,
-            supervisor=supervisor,
-            suspended_episodes=SuspendedEpisodes(journal, supervisor),
-            readiness=readiness,
-            audience=audience,
-            feeds=feeds,
-            transport=TransportPorts(audience, keepalive, clock),
-            guard=guard,
-            budget=budget,
-            slot_queue=queue,
-            public_offer=Offer.of(settings),
-            operator_orders=orders,
-            seat_keys=seat_keys,
-            visitor_sessions=visitors,
-            sign_in=None if provider is None else SignIn(provider, clock),
-            router_models=RouterModels(settings.router_url, clock),
-            starters=starters,
-            deletions=Deletions(journal, settings.data_dir, clock),
-            notes=NoteStore(settings.data_dir / NOTES_FILE),
-            voting=voting,
-            exhibition=exhibition,
-            loop_lag=loop_lag,
-            unfinished_quota=unfinished,
-            unplayed_episodes=unplayed,
-            snapshots=feeds.finals,
-            wall=Wall(supervisor, clock, tasks, orders, others),
-            remote_episodes=others,
-            run_boards=runs,
-            group_boards=groups,
-            cast=cast,
-            model_ledger=ledger,
-            narration=narration,
-            scorekeeper=scorekeeper,
-            housekeeper=housekeeper,
-            timings=timings,
-        )
-        if commands is not None:
-            poll = CommandPoller(commands, lambda command: carry_out(command, services), clock, tasks)
-            start("commands", poll.run())
+        lifetime = _Lifetime(settings, clock, timings, journal, cast, stack, tasks)
+        lifetime.measure()
+        play = await _open_play(lifetime)
+        access = await _open_access(lifetime, play)
+        audience = _open_audience(lifetime, access.orders)
+        background = _start_background(lifetime, play, access, audience)
+        watching = _open_watching(lifetime, play, access, audience)
+        services = _gather(lifetime, play, access, background, watching)
+        if play.commands is not None:
+            poll = CommandPoller(play.commands, lambda command: carry_out(command, services), clock, tasks)
+            lifetime.start("commands", poll.run())
         yield services
 
 
-def _league(
-    settings: Settings,
-    cast: Cast,
-    supervisor: Supervisor,
-    journal: SqlJournal,
-    scorekeeper: Scorekeeper,
-    clock: Clock,
-    reservations: Reservations | None,
-) -> CaptainLeague | None:
+class _Lifetime(NamedTuple):
+    """What every step builds on, and where it leaves what to stop and close.
+
+    Args:
+        stack: Closed before the task group and the journal.
+    """
+
+    settings: Settings
+    clock: Clock
+    timings: Timings
+    journal: JoinedJournal
+    cast: Cast
+    stack: AsyncExitStack
+    tasks: asyncio.TaskGroup
+
+    def start(self, name: str, work: Coroutine[Any, Any, None]) -> None:
+        """Start background work, which is cancelled with ``stack``."""
+        self.stack.callback(self.tasks.create_task(work, name=name).cancel)
+
+    def measure(self) -> None:
+        """Time commits and export traces, if the settings say so."""
+        self.journal.commit = self.timings.commit
+        if (tracing := open_tracing(self.settings)) is not None:
+            self.journal.traced = tracing.tracer.note
+            self.stack.push_async_callback(tracing.aclose)
+
+
+async def _open_record(settings: Settings, clock: Clock, stack: AsyncExitStack) -> JoinedJournal:
+    """Open the journal with its states and runs."""
+    journal = await open_journal(settings, clock)
+    stack.push_async_callback(journal.aclose)
+    journal.states = StateFile(settings.data_dir / STATES_FILE, STATES_BYTES)
+    journal.runs = RunRecords(settings.runs_dir, None if journal.ownership is None else journal)
+    stack.push_async_callback(journal.runs.aclose)
+    return journal
+
+
+class _Play(NamedTuple):
+    """What plays episodes; ``spending``, ``commands`` and ``takeover`` only if servers share the journal."""
+
+    signals: EpisodeSignals
+    ledger: SpendLedger
+    supervisor: Supervisor
+    public: PublicReader
+    readiness: Readiness
+    spending: SharedSpending | None
+    commands: Commands | None
+    takeover: Takeover | None
+
+
+async def _open_play(lifetime: _Lifetime) -> _Play:
+    """Open the supervisor and start recovery; closing suspends the episodes."""
+    settings, clock, journal = lifetime.settings, lifetime.clock, lifetime.journal
+    stack, load, shared = lifetime.stack, lifetime.cast.load, lifetime.journal.ownership
+    signals = EpisodeSignals(MemoryBus(), lifetime.timings.note)
+    spending = None if shared is None else SharedSpending(settings, clock, journal)
+    ledger = settings.ledger(clock) if spending is None else spending.ledger
+    if spending is not None:
+        stack.push_async_callback(spending.give_back)
+        for part in spending.parts:
+            lifetime.start("daily cap", part.keep_up())
+    supervisor = _supervisor(lifetime, signals, ledger)
+    stack.push_async_callback(supervisor.suspend)
+    public = PublicReader(journal, load)
+    commands, takeover = None, None
+    if shared is not None:
+        commands = Commands(journal, shared.name)
+        takeover = Takeover(shared, commands, journal, supervisor, public, clock)
+    recovery = Recovery(journal, clock, supervisor, played_on=lambda episode: signals.wake(), shared=takeover)
+    await recovery.find()
+
+    async def count_spending() -> None:
+        await ledger.begin_shared(await spent_on(journal, ledger.today))
+
+    readiness = Readiness(recovery, count_spending, clock)
+    if takeover is not None:
+        lifetime.start("heartbeats", takeover.send_heartbeats())
+        lifetime.start("takeover", takeover.play_on(recovery))
+    lifetime.tasks.create_task(readiness.run(), name="readiness")
+    stack.push_async_callback(readiness.aclose)
+    return _Play(signals, ledger, supervisor, public, readiness, spending, commands, takeover)
+
+
+def _supervisor(lifetime: _Lifetime, signals: EpisodeSignals, ledger: SpendLedger) -> Supervisor:
+    settings, cast = lifetime.settings, lifetime.cast
+    crashes = CrashLog(settings.data_dir / CRASHES_FILE)
+    lifetime.stack.callback(crashes.close)
+    return Supervisor(
+        journal=lifetime.journal,
+        bus=signals,
+        clock=lifetime.clock,
+        tasks=lifetime.tasks,
+        slots=settings.max_episodes,
+        limits=EpisodeLimits(
+            decision_s=settings.decision_timeout_s,
+            step_s=settings.step_timeout_s,
+            reset_s=settings.reset_timeout_s,
+            episode_s=settings.episode_timeout_s,
+            characters=settings.episode_mb * 1e6,
+        ),
+        new_id=lambda: f"ep-{ULID()}",
+        new_epoch=lambda: secrets.token_hex(4),
+        draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
+        patience_s=settings.journal_patience_s,
+        stops=StopRequests.open(settings.data_dir / STOPS_FILE),
+        crashes=crashes,
+        load=cast.load,
+        ledger=ledger,
+        fair=True,
+        load_left=cast.lent_before,
+    )
+
+
+class _Access(NamedTuple):
+    """What a client may do, and how often."""
+
+    orders: OperatorOrders
+    guard: Guard
+    seat_keys: SeatKeys
+    budget: Budget
+    queue: SlotQueue
+    starters: StarterRegistry | None
+
+
+async def _open_access(lifetime: _Lifetime, play: _Play) -> _Access:
+    """Open rights and limits; nothing here needs closing."""
+    settings, clock, supervisor = lifetime.settings, lifetime.clock, play.supervisor
+    orders = OperatorOrders(settings.data_dir)
+    guard = Guard(settings, clock)
+    seat_keys = SeatKeys(settings.data_dir)
+    if play.commands is not None:  # all servers on one journal derive the same keys
+        offered = await asyncio.to_thread(seat_keys.offered)
+        seat_keys = SeatKeys(settings.data_dir, await play.commands.secret("seat keys", offered))
+    budget = Budget(settings, clock, guard, play.ledger, orders, playing=lambda: bool(supervisor.showing()))
+    if play.spending is not None:
+        budget.characters = play.spending.characters
+        reservations = play.spending.reservations
+        budget.shared = SharedRates(settings, clock, reservations, seat_keys, budget.too_often)
+    if settings.recorded_mb_per_hour:
+        lifetime.journal.recorded = budget.note_recorded
+    limits = QueueLimits(settings.max_waiting, settings.max_waiting_per_address, settings.slot_hold_s)
+    queue = SlotQueue(supervisor, limits, budget.starters, clock)
+    play.signals.on_finish(queue.look)
+    starters = None
+    if settings.profile == "public":  # only the starters of episodes may control them
+        starters = await asyncio.to_thread(StarterRegistry, settings.data_dir, seat_keys, play.commands)
+        play.signals.on_end(starters.forget)
+    return _Access(orders, guard, seat_keys, budget, queue, starters)
+
+
+def _open_audience(lifetime: _Lifetime, orders: OperatorOrders) -> Audience:
+    """Open the viewers' connections; closing sends them away."""
+    settings = lifetime.settings
+    audience = Audience(
+        tasks=lifetime.tasks,
+        clock=lifetime.clock,
+        limits=AudienceLimits(
+            settings.max_viewers, settings.max_viewers_per_address, settings.viewer_backlog_bytes
+        ),
+        broadcaster=Broadcaster(choose_sends()),
+        observe=lifetime.timings.publish.observe,
+        names=orders,
+    )
+    lifetime.stack.push_async_callback(audience.close_all, settings.shutdown_grace_s)
+    return audience
+
+
+class _Background(NamedTuple):
+    """What runs until the server closes."""
+
+    scorekeeper: Scorekeeper
+    narration: Narration
+    keepalive: Keepalive
+    housekeeper: Housekeeper
+    unfinished: UnfinishedQuota
+    loop_lag: LoopLag
+    exhibition: Exhibition
+
+
+def _start_background(lifetime: _Lifetime, play: _Play, access: _Access, audience: Audience) -> _Background:
+    """Start what runs until the server closes; closing cancels it, then closes the narration."""
+    settings, clock, journal = lifetime.settings, lifetime.clock, lifetime.journal
+    over, supervisor = play.readiness.over, play.supervisor
+    scorekeeper = Scorekeeper(journal, FigureStore(settings.data_dir / FIGURES_FILE))
+    play.signals.on_end(scorekeeper.note_ended)
+    narration = open_narration(settings, clock, access.budget.characters, access.orders)
+    lifetime.stack.push_async_callback(narration.aclose)
+    keepalive = Keepalive(clock)
+    keep = Keep(settings.keep_episodes, settings.keep_days, settings.keep_mb)
+    housekeeper = Housekeeper(journal, keep, clock)
+    unfinished = UnfinishedQuota(journal, settings.keep_mb, supervisor, clock)
+    loop_lag = LoopLag(clock, lifetime.timings.loop_lag)
+    environment = settings.environment if settings.exhibition else None
+    league, queue, orders = _league(lifetime, play, scorekeeper), access.queue, access.orders
+    exhibition = Exhibition(environment, league, supervisor, journal, queue, orders, over.is_set, clock)
+    lifetime.start("scorekeeper", scorekeeper.run())
+    lifetime.start("narration", narration.attend(play.signals, supervisor, audience))
+    lifetime.start("keepalive", keepalive.run())
+    lifetime.start("housekeeping", housekeeper.run(over))
+    lifetime.start("unfinished quota", unfinished.run())
+    lifetime.start("loop lag", loop_lag.run())
+    lifetime.start("queue for slots", queue.run())
+    lifetime.start("exhibition", exhibition.run())
+    return _Background(scorekeeper, narration, keepalive, housekeeper, unfinished, loop_lag, exhibition)
+
+
+def _league(lifetime: _Lifetime, play: _Play, scorekeeper: Scorekeeper) -> CaptainLeague | None:
     """Return the league, if it is on and the world has captains for it."""
+    settings = lifetime.settings
     if not settings.league:
         return None
-    world = cast.load(settings.environment)
+    world, pace = lifetime.cast.load(settings.environment), Pace(settings.league_pace)
     captains = league_captains(world, settings.league_captains)
-    pace = Pace(settings.league_pace)
-    league = CaptainLeague(
-        world, captains, settings.league_legs, pace, supervisor, journal, scorekeeper, clock, reservations
-    )
+    counts = None if play.spending is None else play.spending.reservations
+    supervisor, journal, clock, legs = play.supervisor, lifetime.journal, lifetime.clock, settings.league_legs
+    league = CaptainLeague(world, captains, legs, pace, supervisor, journal, scorekeeper, clock, counts)
     return league if captains else None
+
+
+class _Watching(NamedTuple):
+    """What viewers see: records, runs, live episodes and votes."""
+
+    visitors: VisitorSessions
+    reading: ReadingProcess
+    alternatives: AlternativesProcess
+    views: ViewReader
+    records: PublicReader
+    unplayed: UnplayedEpisodes
+    runs: RunBoards
+    groups: GroupBoards
+    others: RemoteEpisodes | None
+    voting: Voting
+    audience: Audience
+    feeds: FeedSources
+
+
+def _open_watching(lifetime: _Lifetime, play: _Play, access: _Access, audience: Audience) -> _Watching:
+    """Open what viewers see; closing ends the sessions and the processes that read."""
+    settings, clock, journal = lifetime.settings, lifetime.clock, lifetime.journal
+    stack, tasks, load = lifetime.stack, lifetime.tasks, lifetime.cast.load
+    supervisor, signals, recovery = play.supervisor, play.signals, play.readiness.recovery
+    budget, orders = access.budget, access.orders
+    provider = settings.openid_provider
+    secure = provider is not None and provider.public_url.startswith("https:")
+    visitors = VisitorSessions(clock, secure=secure)
+    stack.callback(visitors.end_all)
+    reading = ReadingProcess(journal_url(settings), journal)
+    stack.push_async_callback(reading.aclose)
+    alternatives = AlternativesProcess(clock)
+    stack.push_async_callback(alternatives.aclose)
+    views = ViewReader(journal, load, states=journal.states, turn=budget.reading_turn)
+    stack.push_async_callback(views.aclose)
+    long_records = LongRecordScanner(journal, views)
+    signals.on_end(long_records.ended.put_nowait)
+    lifetime.start("long records", long_records.run(play.readiness.over))
+    records = PublicReader(views, load)
+    unplayed = UnplayedEpisodes(journal, journal.ownership, supervisor, recovery, records, clock)
+    lifetime.start("unplayed episodes", unplayed.run())
+    poller = BoardPoller(clock, tasks)
+    runs = RunBoards(journal.runs, views, records, clock, poller, orders)
+    groups = GroupBoards(runs, journal, clock, poller, orders, budget.reading_turn)
+    others = _open_others(lifetime, play, views, records, audience)
+    votes = VoteTable(settings.data_dir / VOTES_FILE)
+    voting = Voting(audience, play.public, alternatives, votes, budget.count_vote, clock, tasks)
+    stack.callback(voting.stop)
+    followed = None if others is None else others.followed
+    feeds = FeedSources(
+        episodes=WatchableEpisodes(supervisor, recovery, journal, runs, followed),
+        records=records,
+        finals=FinalSnapshots(views),
+        audience=audience,
+        waiters=NextEpisodeWaiters(signals.next_start, tasks),
+        names=orders,
+        cast=voting.cast,
+        elsewhere=tuple if others is None else others.listed,
+    )
+    return _Watching(
+        visitors,
+        reading,
+        alternatives,
+        views,
+        records,
+        unplayed,
+        runs,
+        groups,
+        others,
+        voting,
+        audience,
+        feeds,
+    )
+
+
+def _open_others(
+    lifetime: _Lifetime, play: _Play, views: ViewReader, records: PublicReader, audience: Audience
+) -> RemoteEpisodes | None:
+    """Follow the episodes of the other servers; ``None`` if this server is alone."""
+    if play.takeover is None:
+        return None
+    settings, clock, journal = lifetime.settings, lifetime.clock, lifetime.journal
+    stack, tasks, supervisor = lifetime.stack, lifetime.tasks, play.supervisor
+    followed = FollowedEpisodes(journal, views, records, clock, tasks)
+    stack.callback(followed.stop)
+    others = RemoteEpisodes(
+        journal, followed, lambda one: supervisor.live(one) is not None, play.signals.wake, clock
+    )
+    open_notices(stack, settings, journal, supervisor, others, audience, clock, tasks, play.takeover.wake)
+    return others
+
+
+def _gather(
+    lifetime: _Lifetime, play: _Play, access: _Access, background: _Background, watching: _Watching
+) -> Services:
+    """Return the services of the parts, with those that need neither starting nor closing."""
+    settings, clock, journal = lifetime.settings, lifetime.clock, lifetime.journal
+    return Services(
+        settings=settings,
+        clock=clock,
+        journal=journal,
+        reading_process=watching.reading,
+        alternatives_process=watching.alternatives,
+        commands=play.commands,
+        takeover=play.takeover,
+        episode_views=watching.views,
+        public_views=watching.records,
+        public_journal=play.public,
+        bus=play.signals,
+        supervisor=play.supervisor,
+        suspended_episodes=SuspendedEpisodes(journal, play.supervisor),
+        readiness=play.readiness,
+        audience=watching.audience,
+        feeds=watching.feeds,
+        transport=TransportPorts(watching.audience, background.keepalive, clock),
+        guard=access.guard,
+        budget=access.budget,
+        slot_queue=access.queue,
+        public_offer=Offer.of(settings),
+        operator_orders=access.orders,
+        seat_keys=access.seat_keys,
+        visitor_sessions=watching.visitors,
+        sign_in=None if (provider := settings.openid_provider) is None else SignIn(provider, clock),
+        router_models=RouterModels(settings.router_url, clock),
+        starters=access.starters,
+        deletions=Deletions(journal, settings.data_dir, clock),
+        notes=NoteStore(settings.data_dir / NOTES_FILE),
+        voting=watching.voting,
+        exhibition=background.exhibition,
+        loop_lag=background.loop_lag,
+        unfinished_quota=background.unfinished,
+        unplayed_episodes=watching.unplayed,
+        snapshots=watching.feeds.finals,
+        wall=Wall(play.supervisor, clock, lifetime.tasks, access.orders, watching.others),
+        remote_episodes=watching.others,
+        run_boards=watching.runs,
+        group_boards=watching.groups,
+        cast=lifetime.cast,
+        model_ledger=play.ledger,
+        narration=background.narration,
+        scorekeeper=background.scorekeeper,
+        housekeeper=background.housekeeper,
+        timings=lifetime.timings,
+    )
 
 
 async def _loaded_cast(settings: Settings, clock: Clock) -> Cast:
@@ -328,81 +498,3 @@ def read_cast(settings: Settings, clock: Clock) -> Cast:
     if (wrong := settings.cannot_bind(cast.unpriced)) is not None and wrong[1]:
         raise ConfigurationError(wrong[0])
     return cast
-
-
-async def _readiness(
-    journal: Journal,
-    clock: Clock,
-    supervisor: Supervisor,
-    signals: EpisodeSignals,
-    ledger: SpendLedger,
-    takeover: Takeover | None,
-) -> Readiness:
-    recovery = Recovery(journal, clock, supervisor, played_on=lambda episode: signals.wake(), shared=takeover)
-    await recovery.find()
-
-    async def count_spending() -> None:
-        await ledger.begin_shared(await spent_on(journal, ledger.today))
-
-    return Readiness(recovery, count_spending, clock)
-
-
-def _audience(
-    settings: Settings, tasks: asyncio.TaskGroup, clock: Clock, timings: Timings, orders: OperatorOrders
-) -> Audience:
-    limits = AudienceLimits(
-        settings.max_viewers, settings.max_viewers_per_address, settings.viewer_backlog_bytes
-    )
-    return Audience(
-        tasks=tasks,
-        clock=clock,
-        limits=limits,
-        broadcaster=Broadcaster(choose_sends()),
-        observe=timings.publish.observe,
-        names=orders,
-    )
-
-
-def _supervisor(
-    settings: Settings,
-    journal: Journal,
-    signals: EpisodeSignals,
-    clock: Clock,
-    tasks: asyncio.TaskGroup,
-    cast: Cast,
-    ledger: SpendLedger,
-    crashes: CrashLog,
-) -> Supervisor:
-    return Supervisor(
-        journal=journal,
-        bus=signals,
-        clock=clock,
-        tasks=tasks,
-        slots=settings.max_episodes,
-        limits=EpisodeLimits(
-            decision_s=settings.decision_timeout_s,
-            step_s=settings.step_timeout_s,
-            reset_s=settings.reset_timeout_s,
-            episode_s=settings.episode_timeout_s,
-            characters=settings.episode_mb * 1e6,
-        ),
-        new_id=lambda: f"ep-{ULID()}",
-        new_epoch=lambda: secrets.token_hex(4),
-        draw_seed=lambda: secrets.randbelow(MAX_SEED + 1),
-        patience_s=settings.journal_patience_s,
-        stops=StopRequests.open(settings.data_dir / STOPS_FILE),
-        crashes=crashes,
-        load=cast.load,
-        ledger=ledger,
-        fair=True,
-        load_left=cast.lent_before,
-    )
-
-
-async def _seat_keys(settings: Settings, commands: Commands | None) -> SeatKeys:
-    """Build the seat keys; all servers on one journal derive the same keys."""
-    own = SeatKeys(settings.data_dir)
-    if commands is None:
-        return own
-    offered = await asyncio.to_thread(own.offered)
-    return SeatKeys(settings.data_dir, await commands.secret("seat keys", offered))

@@ -15,13 +15,14 @@ from ulid import ULID
 from spectator.bus import MemoryBus, Overflow
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock, SystemClock
+from spectator.core_events import EpisodeEnded, OnFailure
 from spectator.episodes.controls import EpisodeLimits, Pace
 from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.episodes.reader import ViewReader
 from spectator.episodes.recorded_calls import spent_on
 from spectator.episodes.supervisor import Supervisor
 from spectator.errors import ConfigurationError, SpectatorError
-from spectator.events import EpisodeEnded, Event, OnFailure, RecordedEvent
+from spectator.events import Event, RecordedEvent
 from spectator.journal import JOURNAL_FILE
 from spectator.journal.contract import Journal
 from spectator.journal.sql_journal import SqlJournal

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from spectator.cast import Cast
     from spectator.catalog import LoadWorld
     from spectator.llm.endpoints import ApiKey
+    from spectator.policies.cap_settings import CapSettings
     from spectator.policies.captains import ModelCaptain
-    from spectator.policies.spending import CapSettings
 
 
 CAPS: Final = "SPECTATOR_MODEL_"
@@ -87,7 +87,7 @@ def read_caps() -> CapSettings:
     from pydantic import ValidationError
 
     from spectator.errors import ConfigurationError
-    from spectator.policies.spending import CapSettings
+    from spectator.policies.cap_settings import CapSettings
 
     known = {f"SPECTATOR_{name.upper()}": name for name in CapSettings.model_fields}
     given = {name: text for name, text in os.environ.items() if name.startswith(CAPS)}

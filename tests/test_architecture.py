@@ -24,6 +24,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ),
     ("spectator.observations", "spectator.model_calls"),
     ("spectator.events",),
+    ("spectator.core_events",),
     ("spectator.bus", "spectator.llm", "spectator.journal.contract", "spectator.journal.encoding"),
     ("spectator.journal",),
     ("spectator.policies", "spectator.narration"),
@@ -43,6 +44,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.exports",),
     (
         "spectator.terminal",
+        "spectator.terminal_drawing",
         "spectator.evaluation",
     ),
     (
@@ -67,7 +69,7 @@ CRICKET_FLOORS: tuple[tuple[str, ...], ...] = (
     ("laws",),
     ("scorer",),
     ("people",),
-    ("ball", "ratings"),
+    ("ball", "ratings", "real_match_record"),
     ("forecast",),
     ("match", "events"),
     ("real_matches",),
@@ -87,6 +89,7 @@ EPISODES = "spectator.episodes"
 EPISODES_FLOORS: tuple[tuple[str, ...], ...] = (
     ("controls", "steps", "view", "recorded_calls", "alternatives", "crash_log"),
     ("plan", "past_states"),
+    ("derived_pages",),
     ("decisions", "reader"),
     ("driver", "embargo"),
     ("stream",),

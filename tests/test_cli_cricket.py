@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from spectator.cli import main
-from spectator.environments.cricket.real_matches import ATTRIBUTION
+from spectator.environments.cricket.real_match_record import ATTRIBUTION
 from tests.environments.cricket.real.cricsheet_files import cricsheet_of, simulated, written
 
 

@@ -12,9 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from spectator.events import (
+from spectator.core_events import (
     CORE_EVENTS,
-    SCHEMA_VERSION,
     ActionRefused,
     DecisionMade,
     EpisodeEnded,
@@ -23,24 +22,19 @@ from spectator.events import (
     EpisodeResumed,
     EpisodeStarted,
     EpisodeSuspended,
-    Event,
-    EventData,
     ExchangeFailure,
     ModelExchange,
     NarrationClip,
     NarrationLine,
     PaceChanged,
     Parent,
-    RecordedEvent,
     RecordedReply,
     Seat,
     StepTaken,
     Warned,
     core_fact,
-    decode,
-    encode_json,
-    record,
 )
+from spectator.events import SCHEMA_VERSION, Event, EventData, RecordedEvent, decode, encode_json, record
 from spectator.observations import Profile
 
 GOLDEN = Path(__file__).parent / "golden"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spectator.catalog import BUILT_IN, load_world
-from spectator.events import CORE_EVENTS
+from spectator.core_events import CORE_EVENTS
 
 ROOT = Path(__file__).resolve().parent.parent
 

@@ -6,7 +6,8 @@ import pytest
 from rich.console import Console
 
 from spectator.cli.watch import keys_of
-from spectator.terminal import KEY_HELP, KEYS_LINE, SPEEDS, TerminalPlayer, WatchedMoment, draw
+from spectator.terminal import KEY_HELP, KEYS_LINE, SPEEDS, TerminalPlayer, WatchedMoment
+from spectator.terminal_drawing import draw
 
 
 def moment(turn: int, *, chapter: bool = False, great: bool = False, over: bool = False) -> WatchedMoment:

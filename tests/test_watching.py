@@ -25,7 +25,8 @@ from rich.console import Console
 from websockets.asyncio.server import ServerConnection, serve
 
 from spectator.cli import main
-from spectator.terminal import WatchedMoment, draw, live_url, watch_live
+from spectator.terminal import WatchedMoment, live_url, watch_live
+from spectator.terminal_drawing import draw
 from tests.serving import PATIENCE_S, test_settings
 from tests.serving import serve as serve_app
 

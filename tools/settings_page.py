@@ -8,7 +8,7 @@ from pydantic.fields import FieldInfo
 
 from server.setting_types import PREFIX
 from server.settings import PUBLIC, Settings
-from spectator.policies.spending import CapSettings
+from spectator.policies.cap_settings import CapSettings
 
 
 def settings_page() -> str:

@@ -6,14 +6,7 @@ import json
 import logging
 from typing import Any, Final
 
-from spectator.errors import (
-    EpisodeOver,
-    EpisodeUnfinished,
-    JournalError,
-    LeaseLost,
-    SpectatorError,
-    typed_as,
-)
+from spectator.errors import EpisodeOver, EpisodeUnfinished, JournalError, LeaseLost, SpectatorError, typed_as
 from spectator.events import encode_json
 from spectator.journal.commands import STOP, Command
 

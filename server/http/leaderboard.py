@@ -18,6 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spectator.catalog import load_world, world_names
+from spectator.core_events import FailedDecisions
 from spectator.environments.contract import OUTCOME, Measure
 from spectator.errors import ConfigurationError, InvalidRequest
 from spectator.evaluation.bundles.board import (
@@ -28,7 +29,6 @@ from spectator.evaluation.bundles.board import (
 )
 from spectator.evaluation.figures import measures_of
 from spectator.evaluation.standings import CaptainStanding, Unranked
-from spectator.events import FailedDecisions
 
 from ..security import faults
 from ..security.budget import Held

@@ -13,6 +13,7 @@ from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from spectator.catalog import world_names
+from spectator.core_events import EpisodeEnded, StepTaken, core_fact
 from spectator.environments.world import MAX_SEED
 from spectator.episodes.handle import ExternalDriver, external_plan
 from spectator.episodes.steps import checked_decision
@@ -25,7 +26,7 @@ from spectator.errors import (
     ProtocolError,
     field_errors,
 )
-from spectator.events import EpisodeEnded, Fact, StepTaken, core_fact, encode_json
+from spectator.events import Fact, encode_json
 from spectator.policies.policy import Decision
 from spectator.steppers.remote import observed
 from spectator.text import clean_text

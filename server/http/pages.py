@@ -20,9 +20,9 @@ from starlette.responses import RedirectResponse, Response
 
 from spectator import __version__
 from spectator.catalog import load_world, world_names
+from spectator.core_events import IMPORTED
 from spectator.episodes.plan import EpisodePlan
 from spectator.errors import EpisodeNotFound, JournalError
-from spectator.events import IMPORTED
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary
 from spectator.text import clean_text
 

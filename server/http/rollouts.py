@@ -30,7 +30,6 @@ COUNTED: Final = 12
 MOST_LISTED: Final = 200
 """Most runs in the list."""
 
-
 EPISODES_OF_RUN: Final = ("groups", "slowest", "failed")
 """What `/api/rollouts/{run}/series` omits of a run."""
 

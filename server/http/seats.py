@@ -32,7 +32,6 @@ MAX_REASON: Final = 1000
 MAX_DRAFT: Final = 4000
 """Most characters of a draft: a field of nine and a few other calls."""
 
-
 SEAT_PROBLEMS: Final = documented(
     *ALWAYS,
     faults.NOT_YOURS,

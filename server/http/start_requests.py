@@ -16,12 +16,12 @@ from pydantic import ConfigDict, Field, SecretStr, ValidationError
 from starlette.requests import Request
 
 from spectator.catalog import LoadWorld
+from spectator.core_events import FailedDecisions, OnFailure, View
 from spectator.environments.world import MAX_SEED, World
 from spectator.episodes.controls import Pace
 from spectator.episodes.fork import ForkRequest
 from spectator.episodes.plan import EpisodePlan, EpisodeRequest
 from spectator.errors import ConfigurationError, FieldError, InvalidRequest
-from spectator.events import FailedDecisions, OnFailure, View
 from spectator.llm.endpoints import ApiKey, is_public_address
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.visitor_models import HUB, OWN, OWN_WORDS, VisitorKey, VisitorModel, VisitorModelBuild

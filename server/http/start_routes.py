@@ -13,13 +13,13 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from spectator.catalog import LoadWorld, load_world, world_names
+from spectator.core_events import DecisionSource
 from spectator.environments.world import World
 from spectator.episodes.controls import Pace
 from spectator.episodes.fork import ForkRequest, plan_fork
 from spectator.episodes.handle import EpisodeHandle
 from spectator.episodes.plan import EpisodePlan
 from spectator.errors import EpisodeBusy, FieldError, InvalidRequest, JournalError
-from spectator.events import DecisionSource
 from spectator.observations import Profile
 from spectator.policies.policy import Preset
 

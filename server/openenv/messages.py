@@ -18,7 +18,6 @@ from ..security.bodies import encodable, excess, parse_json
 MAX_MESSAGE_BYTES: Final = 1024 * 1024
 """Longest message in bytes, as in the OpenEnv validator."""
 
-
 MAX_REPORTED_ERRORS: Final = 20
 """Most invalid fields reported at once."""
 

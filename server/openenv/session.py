@@ -22,13 +22,7 @@ from spectator.clock import Clock
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.single_agent import NoEpisode, SingleAgent
 from spectator.episodes.stream import NO_TURNS, RecordedTurns
-from spectator.errors import (
-    EnvironmentFault,
-    EpisodeError,
-    FieldError,
-    InvalidRequest,
-    typed_as,
-)
+from spectator.errors import EnvironmentFault, EpisodeError, FieldError, InvalidRequest, typed_as
 from spectator.observations import Observation
 from spectator.steppers.local import OwnThread
 from spectator.steppers.shared_thread import SharedObject, SharedThread

@@ -25,14 +25,7 @@ from ..settings import Settings
 from .faults import CROWDED, PAUSED, SPENT, TOO_MANY, Refused, too_many
 from .masking import OperatorOrders
 from .permissions import Guard
-from .rate_limits import (
-    MAX_TRACKED,
-    ConcurrencyLimit,
-    NoFreePlace,
-    RateLimit,
-    RequestScheduler,
-    TokenBucket,
-)
+from .rate_limits import MAX_TRACKED, ConcurrencyLimit, NoFreePlace, RateLimit, RequestScheduler, TokenBucket
 from .requests import address_of
 from .shared_limits import SharedRates
 from .slot_queue import OPERATOR

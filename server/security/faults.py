@@ -75,7 +75,6 @@ MEDIA_TYPE: Final = ProblemAnswer.media_type
 MAX_DETAIL: Final = 2000
 """Characters of a detail, which may quote what the client sent."""
 
-
 AGAIN_S: Final = "1"
 """Retry-After in seconds while episodes are recovered or the journal cannot be used; most take less."""
 

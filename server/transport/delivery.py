@@ -28,7 +28,6 @@ from .keepalive import LAST_MESSAGE_S, TransportPorts
 EXTENSION: Final = "spectator.connection"
 """Key of the connection in the scope's extensions."""
 
-
 CUT: Final = "spectator.cut"
 """Key of the function that aborts a request's connection, in the scope's extensions."""
 

@@ -39,7 +39,6 @@ MAX_FRAGMENTS: Final = 64
 LAST_MESSAGE_S: Final = 1.0
 """Seconds that a task waits for a peer to read its last message."""
 
-
 INTERVAL_S: Final = 20.0
 """Seconds between two pings to one connection, within which it must answer."""
 

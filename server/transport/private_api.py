@@ -100,7 +100,6 @@ NEEDED: Final[Mapping[type, tuple[str, ...]]] = {
 }  # fmt: skip
 """Private names used here, by class."""
 
-
 UNBOUNDED: Final = hasattr(AutoHTTPProtocol, "on_body")
 """Whether the parser accepts heads of any length: httptools does, h11 does not."""
 

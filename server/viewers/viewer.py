@@ -180,7 +180,6 @@ class Feed(Protocol):
 MakeFeed = Callable[[Viewer, SendFrames], Feed]
 """Makes the feed of a viewer."""
 
-
 MESSAGES_PER_S: Final = 20.0
 """Messages that a viewer may send per second, over any length of time."""
 

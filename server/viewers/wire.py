@@ -8,9 +8,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spectator.clock import timestamp
+from spectator.core_events import UNDECIDED_IN
 from spectator.episodes.stream import JournalTrouble
 from spectator.errors import FieldError, ProtocolError
-from spectator.events import UNDECIDED_IN, RecordedEvent, encode_json, record
+from spectator.events import RecordedEvent, encode_json, record
 
 from ..security.bodies import parse_json
 from ..security.faults import Close
@@ -21,7 +22,6 @@ EPISODE_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 MAX_SEQ: Final = 2**53 - 1
 """Largest number of an event, the largest exact integer in JavaScript."""
-
 
 PROTOCOL: Final = 1
 """Version of the live protocol, sent in every hello."""

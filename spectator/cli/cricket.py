@@ -13,7 +13,7 @@ from spectator.cli.play import play as play_episode
 
 if TYPE_CHECKING:
     from spectator.environments.cricket.imported_matches import MatchImport
-    from spectator.environments.cricket.real_matches import OverPrice, RealMatch
+    from spectator.environments.cricket.real_match_record import OverPrice, RealMatch
     from spectator.environments.world import Pack
 
 NOTHING_IMPORTED: Final = 1
@@ -82,7 +82,7 @@ def import_command(paths: tuple[Path, ...], data_dir: Path, keep: int, verbose: 
 
 
 def _summarize(report: MatchImport, verbose: bool) -> None:
-    from spectator.environments.cricket.real_matches import ATTRIBUTION
+    from spectator.environments.cricket.real_match_record import ATTRIBUTION
 
     shown = report.kept if verbose else report.kept[:10]
     for one in shown:
@@ -100,7 +100,7 @@ def _summarize(report: MatchImport, verbose: bool) -> None:
 def matches(data_dir: Path) -> None:
     """List the imported matches."""
     from spectator.environments.cricket.imported_matches import imported_packs
-    from spectator.environments.cricket.real_matches import ATTRIBUTION
+    from spectator.environments.cricket.real_match_record import ATTRIBUTION
 
     packs = imported_packs(data_dir)
     for name, pack in packs.items():
@@ -151,7 +151,7 @@ def play(
 def _found(match: str, data_dir: Path) -> tuple[str, Pack, RealMatch]:
     """Return the name, pack and record of an imported match; a file is imported first."""
     from spectator.environments.cricket.imported_matches import import_matches, imported_packs, save_matches
-    from spectator.environments.cricket.real_matches import RealMatch
+    from spectator.environments.cricket.real_match_record import RealMatch
 
     if match.endswith(".json") and Path(match).is_file():
         report = import_matches([Path(match)])
@@ -191,7 +191,7 @@ def report(match: str, data_dir: Path) -> None:
         price_overs,
         save_matches,
     )
-    from spectator.environments.cricket.real_matches import ATTRIBUTION
+    from spectator.environments.cricket.real_match_record import ATTRIBUTION
 
     name, pack, record = _found(match, data_dir)
     profile, level = pack.options["profile"], pack.options["level"]

@@ -8,19 +8,14 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 from click.core import ParameterSource
 
-from spectator.cli.bundles import (
-    announce_commitment,
-    publish_bundle,
-    sealed_phrase,
-    with_announced_anchors,
-)
+from spectator.cli.bundles import announce_commitment, publish_bundle, sealed_phrase, with_announced_anchors
 from spectator.cli.options import (
     is_in_database,
     journal_options,
@@ -41,7 +36,6 @@ if TYPE_CHECKING:
     from spectator.evaluation.evaluation_run import SharedRun
     from spectator.evaluation.results import Results
     from spectator.evaluation.schedule import EvaluationRequest, Schedule
-    from spectator.events import FailedDecisions
     from spectator.policies.spending import SpendLedger, Spent
     from spectator.runs.scheduler import SpendCaps
 
@@ -150,30 +144,7 @@ REPORT_EVERY_S = 15.0
 @spending_options("the whole evaluation")
 @journal_options
 @click.option("--name", hidden=True, help="Run as worker process NAME.")
-def evaluate(
-    environment: str,
-    captains: str | None,
-    pack: str,
-    matches: int,
-    until: str | None,
-    prompts: str,
-    overs: int | None,
-    options: dict[str, Any],
-    seed: int,
-    sealed: Path | None,
-    jobs: int,
-    out: Path,
-    failed_decisions: FailedDecisions,
-    waits_for_rest: bool,
-    publish: Path | None,
-    estimate: bool,
-    people: Path | None,
-    max_tokens: int | None,
-    max_cost: float | None,
-    journal: str | None,
-    run_name: str | None,
-    name: str | None,
-) -> None:
+def evaluate(**given: Any) -> None:
     """Compare captains on the same seeds, with 95 % intervals.
 
     Every pair of captains plays the same seeds, each seed twice with the seats swapped. By default these are
@@ -210,29 +181,21 @@ def evaluate(
              HF_TOKEN=... spectator evaluate --captains llm:hf,heuristic --matches 40 --jobs 8 --max-cost 5
     Decision values need forecasts: add --option forecast_futures=200
     """
-    from spectator.evaluation.sequential import half_width_of
-
-    shared = _shared_run(journal, run_name)
-    if name is not None:
-        sys.exit(_play_as_worker(out, name, shared))
+    out: Path = given["out"]
+    publish: Path | None = given["publish"]
+    shared = _shared_run(given["journal"], given["run_name"])
+    if given["name"] is not None:
+        sys.exit(_play_as_worker(out, given["name"], shared))
     if publish is not None and shared is not None:
         raise click.UsageError("--publish needs the matches in the folder; omit --journal and --run")
-    if until is not None and shared is not None:
+    if given["until"] is not None and shared is not None:
         raise click.UsageError("--until decides in one process; omit --journal and --run")
-    if until is not None and _is_default("matches"):
-        matches = MOST_MATCHES
-    asked = {
-        "environment": environment, "pack": pack, "matches": matches,
-        "until": None if until is None else half_width_of(until),
-        "options": options if overs is None else {**options, "max_overs": overs},
-        "failed_decisions": failed_decisions, "waits_for_rest": waits_for_rest,
-    }  # fmt: skip
-    request, schedule = _plan(asked, captains, out, sealed, seed, publish, prompts=prompts, keyless=estimate)
-    if estimate:
-        return _estimate(schedule, jobs)
+    request, schedule = _plan(given)
+    if given["estimate"]:
+        return _estimate(schedule, given["jobs"])
     if request.phrase is not None:
-        announce_commitment(schedule, request.phrase, None if sealed else out)
-    results, judged = _play(schedule, out, jobs, max_tokens, max_cost, shared, people)
+        announce_commitment(schedule, request.phrase, None if given["sealed"] else out)
+    results, judged = _play(schedule, given, shared)
     if publish is not None and (results.cut_short is None or schedule.rule is not None):
         publish_bundle(judged, request, out, publish)
     _need_all_played(results)
@@ -270,40 +233,37 @@ def _play_as_worker(out: Path, name: str, shared: SharedRun | None) -> int:
     return 0 if halted is None else HALTED
 
 
-def _plan(
-    asked: dict[str, Any],
-    captains: str | None,
-    out: Path,
-    sealed: Path | None,
-    seed: int,
-    publish: Path | None,
-    *,
-    prompts: str,
-    keyless: bool,
-) -> tuple[EvaluationRequest, Schedule]:
+def _plan(given: Mapping[str, Any]) -> tuple[EvaluationRequest, Schedule]:
     """Plan the evaluation from the options, or from the finished evaluation to publish."""
     from spectator.evaluation.prompt_versions import knowing_versions, with_every_version
     from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
+    from spectator.evaluation.sequential import half_width_of
 
-    if captains is not None:
-        asked["captains"] = tuple(name.strip() for name in captains.split(",") if name.strip())
-    elif publish is None:
+    until, overs, publishes = given["until"], given["overs"], given["publish"] is not None
+    names = ("environment", "pack", "options", "failed_decisions", "waits_for_rest")
+    asked = {name: given[name] for name in names}
+    asked["until"] = None if until is None else half_width_of(until)
+    asked["matches"] = MOST_MATCHES if until is not None and _is_default("matches") else given["matches"]
+    if overs is not None:
+        asked["options"] = {**asked["options"], "max_overs": overs}
+    if given["captains"] is not None:
+        asked["captains"] = tuple(name.strip() for name in given["captains"].split(",") if name.strip())
+    elif not publishes:
         raise click.UsageError("Missing option '--captains'.")
     else:
-        asked |= request_of(out)
-    chosen = not _is_default("seed")
-    if sealed is not None:
-        phrase: str | None = sealed.read_text(encoding="utf-8").strip()
+        asked |= request_of(given["out"])
+    if given["sealed"] is not None:
+        phrase: str | None = given["sealed"].read_text(encoding="utf-8").strip()
     else:
-        phrase = sealed_phrase(out, draw=publish is not None and not chosen)
+        phrase = sealed_phrase(given["out"], draw=publishes and _is_default("seed"))
     load: LoadWorld = read_cast().load
-    if prompts == "all":
+    if given["prompts"] == "all":
         asked["captains"] = with_every_version(asked["captains"], load(asked["environment"]))
     load = knowing_versions(load, asked["captains"])
-    request = EvaluationRequest(**asked, seed=seed, phrase=phrase)
-    if publish is not None:
+    request = EvaluationRequest(**asked, seed=given["seed"], phrase=phrase)
+    if publishes:
         request = with_announced_anchors(request, load)
-    return request, plan_evaluation(request, load=load, keyless=keyless)
+    return request, plan_evaluation(request, load=load, keyless=given["estimate"])
 
 
 def _is_default(option: str) -> bool:
@@ -311,15 +271,7 @@ def _is_default(option: str) -> bool:
     return click.get_current_context().get_parameter_source(option) is ParameterSource.DEFAULT
 
 
-def _play(
-    schedule: Schedule,
-    out: Path,
-    jobs: int,
-    max_tokens: int | None,
-    max_cost: float | None,
-    shared: SharedRun | None,
-    people: Path | None,
-) -> tuple[Results, Schedule]:
+def _play(schedule: Schedule, given: Mapping[str, Any], shared: SharedRun | None) -> tuple[Results, Schedule]:
     """Play the remaining matches within the caps, write the report, and print the findings.
 
     Returns:
@@ -331,11 +283,14 @@ def _play(
     from spectator.policies.model_presets import preload
     from spectator.policies.spending import Caps
 
+    out: Path = given["out"]
+    people: Path | None = given["people"]
     if paid := schedule.paid:
         preload()
-        _warn_of_cost(schedule, paid, max_cost)
-    caps = read_caps().ledger(SystemClock(), whole=Caps(max_tokens or 0, max_cost or 0.0)).caps
-    results, judged, found = asyncio.run(_run(schedule, out, jobs, caps, shared))
+        _warn_of_cost(schedule, paid, given["max_cost"])
+    whole = Caps(given["max_tokens"] or 0, given["max_cost"] or 0.0)
+    caps = read_caps().ledger(SystemClock(), whole=whole).caps
+    results, judged, found = asyncio.run(_run(schedule, out, given["jobs"], caps, shared))
     compared = [] if people is None else asyncio.run(_compare_people(people, judged, found, out))
     write_text(out / RESULTS, results.model_dump_json(indent=1))
     plots = plots_of(results)

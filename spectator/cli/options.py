@@ -217,7 +217,7 @@ class SpendingReport:
 
     def take(self, recorded: RecordedEvent) -> None:
         """Count one event of the episode; print a line when a cap is first reached."""
-        from spectator.events import UNDECIDED_IN
+        from spectator.core_events import UNDECIDED_IN
 
         event = recorded.event
         if event.type == "episode.started":

@@ -25,9 +25,10 @@ from spectator.process_environment import read_caps, read_cast
 
 if TYPE_CHECKING:
     from spectator.cast import Cast
+    from spectator.core_events import EpisodeEnded, OnFailure
     from spectator.episodes.plan import EpisodePlan
-    from spectator.events import EpisodeEnded, OnFailure, RecordedEvent
-    from spectator.policies.spending import CapSettings
+    from spectator.events import RecordedEvent
+    from spectator.policies.cap_settings import CapSettings
 
 
 DEFAULT_ENVIRONMENT: Final = "cricket"

@@ -265,21 +265,21 @@ def _failed(player: TerminalPlayer, following: asyncio.Task[None]) -> bool:
 
 
 def _draw(player: TerminalPlayer, screen: Live, keyboard: bool) -> None:
-    from spectator import terminal
     from spectator.terminal import KEY_HELP, KEYS_LINE
+    from spectator.terminal_drawing import KEYS, draw
 
     shown = player.shown()
     if shown is None:
         return
-    below = (player.line(), KEYS_LINE) if keyboard else (terminal.KEYS,)
+    below = (player.line(), KEYS_LINE) if keyboard else (KEYS,)
     keys = KEY_HELP if keyboard and player.helping else None
-    screen.update(terminal.draw(shown.state, shown.connection, screen.console, below, keys), refresh=True)
+    screen.update(draw(shown.state, shown.connection, screen.console, below, keys), refresh=True)
 
 
 async def _print_news(moments: AsyncIterator[WatchedMoment]) -> WatchedMoment | None:
-    from spectator import terminal
+    from spectator.terminal_drawing import NewsLines
 
-    lines, last = terminal.NewsLines(), None
+    lines, last = NewsLines(), None
     async for last in moments:
         for line in lines.news(last.state, last.connection):
             click.echo(line)

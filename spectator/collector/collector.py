@@ -22,13 +22,15 @@ from spectator.collector.generation import (
     PromptFn,
     one_by_one,
 )
-from spectator.collector.records import EpisodeRecord, Seen, record_of, steps_of
+from spectator.collector.recording import Seen, record_of, steps_of
+from spectator.collector.records import EpisodeRecord
+from spectator.core_events import CALLS_BEHIND
 from spectator.environments.contract import Environment, Stepped, Stepper
 from spectator.environments.world import World
 from spectator.episodes.controls import EpisodeLimits, Pace
 from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.errors import ConfigurationError, EpisodeError
-from spectator.events import CALLS_BEHIND, Event, encode_json, record
+from spectator.events import Event, encode_json, record
 from spectator.journal.contract import Attachments, Journal
 from spectator.journal.sql_journal import SqlJournal
 from spectator.model_calls import ModelCall

@@ -88,10 +88,6 @@ class Curriculum:
         """Episodes recorded, over all tiers."""
         return self._episodes
 
-    def success_share(self) -> float | None:
-        """Return the share of successes among the newest episodes of this tier; ``None`` before the first."""
-        return sum(self._recent) / len(self._recent) if self._recent else None
-
     def record(self, success: bool | None) -> str | None:
         """Record the result of an episode of the current tier.
 

@@ -14,9 +14,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from spectator.core_events import CORE_EVENTS
 from spectator.environments.contract import MAX_OBSERVATION_BYTES, Environment
 from spectator.environments.world import MAX_PICTURE_BYTES, World, derive_seed
-from spectator.events import CORE_EVENTS, Event, Fact, encode_json
+from spectator.events import Event, Fact, encode_json
 from spectator.json_values import apply_patch
 from spectator.observations import Observation, Profile
 from spectator.policies.policy import Action, ScriptedPolicy
@@ -31,7 +32,6 @@ MALFORMED: Final[Sequence[Mapping[str, Any]]] = (
     {"tool": 7, "arguments": "text"},
 )
 """Actions that every world must refuse."""
-
 
 ANALYSED: Final = (0.0, 0.4, 0.8)
 """Positions in an episode, as fractions, at which its analyst is checked."""

@@ -14,12 +14,13 @@ from types import TracebackType
 from typing import Any, Final, cast
 
 from spectator.clock import Clock
+from spectator.core_events import OnFailure, Undecided
 from spectator.environments.contract import Stepper
 from spectator.episodes.controls import Control, ControlledWait, EndRequested, EpisodeLimits
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.steps import checked_decision
 from spectator.errors import INVALID_ANSWERS, DecisionTimeout, FailureClass, PolicyError, typed_as
-from spectator.events import Fact, OnFailure, Undecided
+from spectator.events import Fact
 from spectator.journal.outline import OwnCount
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation

@@ -16,6 +16,7 @@ from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from spectator.clock import Clock
+from spectator.core_events import EpisodeEnded, EpisodeSuspended, OwnDecisions, core_fact
 from spectator.environments.contract import Stepped, Stepper
 from spectator.episodes.controls import (
     Control,
@@ -55,13 +56,7 @@ from spectator.errors import (
     StepTimeout,
     typed_as,
 )
-from spectator.events import (
-    EpisodeEnded,
-    EpisodeSuspended,
-    Fact,
-    OwnDecisions,
-    core_fact,
-)
+from spectator.events import Fact
 from spectator.journal.contract import Attachments
 from spectator.journal.outline import OwnCount
 from spectator.model_calls import ModelCall

@@ -10,10 +10,10 @@ from datetime import datetime
 from typing import Protocol
 
 from spectator.bus import Overflow, Subscription
+from spectator.core_events import EpisodeEnded
 from spectator.episodes.decisions import Thinking
 from spectator.episodes.stream import JournalTrouble
 from spectator.episodes.view import State
-from spectator.events import EpisodeEnded
 
 
 class EpisodeView(Protocol):

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from spectator.catalog import LoadWorld, load_world
+from spectator.core_events import Parent, core_fact
 from spectator.environments.contract import Stepper
 from spectator.episodes.checkpoints import UnfitCheckpoint, ViewOnlyCheckpoint, episode_snapshot
 from spectator.episodes.controls import Pace
@@ -34,7 +35,7 @@ from spectator.errors import (
     JournalError,
     typed_as,
 )
-from spectator.events import Fact, Parent, core_fact
+from spectator.events import Fact
 from spectator.journal.contract import Attachments, Checkpoint, Journal
 from spectator.model_calls import ModelCall
 from spectator.policies.policy import ScriptedPolicy, Stateless

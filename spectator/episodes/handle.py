@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 from pydantic import BaseModel
 
 from spectator.clock import Clock, first_of, whole
+from spectator.core_events import EpisodeEnded, EpisodePaused, EpisodeResumed, PaceChanged, core_fact
 from spectator.environments.contract import ObservationModel, OptionsModel, StateModel, Stepper
 from spectator.environments.world import Pack, World
 from spectator.episodes.controls import Control, ControlledWait, EndRequest, EndRequested, EpisodeLimits, Pace
@@ -25,22 +26,8 @@ from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.steps import cut_short
 from spectator.episodes.stream import JournalTrouble, TurnFacts
 from spectator.episodes.view import State
-from spectator.errors import (
-    EndReason,
-    EpisodeError,
-    EpisodeOver,
-    EpisodeUnfinished,
-    JournalUnavailable,
-)
-from spectator.events import (
-    EpisodeEnded,
-    EpisodePaused,
-    EpisodeResumed,
-    EventData,
-    Fact,
-    PaceChanged,
-    core_fact,
-)
+from spectator.errors import EndReason, EpisodeError, EpisodeOver, EpisodeUnfinished, JournalUnavailable
+from spectator.events import EventData, Fact
 from spectator.journal.contract import Attachments
 from spectator.observations import Observation
 from spectator.policies.policy import Policy, Preset

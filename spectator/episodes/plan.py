@@ -11,11 +11,11 @@ from pydantic import ValidationError
 
 from spectator import __version__
 from spectator.catalog import LoadWorld, load_world, unknown_name
+from spectator.core_events import EpisodeStarted, FailedDecisions, OnFailure, Parent, Seat, View
 from spectator.environments.contract import OptionsModel
 from spectator.environments.world import MAX_SEED, Pack, World, derive_seed
 from spectator.episodes.controls import Pace
 from spectator.errors import FieldError, InvalidRequest, field_errors
-from spectator.events import EpisodeStarted, FailedDecisions, OnFailure, Parent, Seat, View
 from spectator.observations import Profile
 from spectator.policies.model_presets import longest_wait_s
 from spectator.policies.policy import HasFallback, Policy, Preset, RandomFallback, RandomPolicy, WaitsForRest

@@ -9,8 +9,9 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 from spectator.clock import timestamp
+from spectator.core_events import UNDECIDED_IN
 from spectator.errors import EpisodeDamaged, JournalError
-from spectator.events import UNDECIDED_IN, Event, RecordedEvent
+from spectator.events import Event, RecordedEvent
 from spectator.journal.contract import EpisodeFilter, EpisodeLog, EpisodeSummary, Journal, RecordedCall
 from spectator.llm.exchanges import RecordedExchange
 from spectator.model_calls import ModelCall

@@ -15,6 +15,7 @@ from functools import partial
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 from spectator.clock import Clock, first_of, timestamp
+from spectator.core_events import core_fact
 from spectator.episodes.handle import EpisodeHandle
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.restore import RestoreFailed, UnfinishedRecord, rebuild
@@ -34,7 +35,7 @@ from spectator.errors import (
     SpectatorError,
     typed_as,
 )
-from spectator.events import Event, RecordedEvent, core_fact, record
+from spectator.events import Event, RecordedEvent, record
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
 
 logger = logging.getLogger(__name__)

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from spectator.catalog import LoadWorld, load_world
+from spectator.core_events import CALLS_BEHIND, Parent
 from spectator.environments.contract import Stepped, Stepper
 from spectator.environments.world import World
 from spectator.episodes.checkpoints import EpisodeSnapshot, restore_memories
 from spectator.episodes.steps import facts_of_step
 from spectator.episodes.view import DerivedView, State, is_derived, with_patch
 from spectator.errors import EnvironmentFault, JournalError
-from spectator.events import CALLS_BEHIND, Event, Fact, Parent, RecordedEvent, encode_json
+from spectator.events import Event, Fact, RecordedEvent, encode_json
 from spectator.journal.contract import Journal, RecordedCall, truth_digest
 from spectator.json_values import apply_patch
 from spectator.llm.exchanges import fingerprint

@@ -19,6 +19,7 @@ from typing import Any, Final, Self, TypeVar
 from pydantic import ValidationError
 
 from spectator.catalog import LoadWorld, load_world
+from spectator.core_events import Parent
 from spectator.environments.contract import Stepper
 from spectator.episodes.checkpoints import UnfitCheckpoint, episode_snapshot
 from spectator.episodes.controls import Pace
@@ -36,7 +37,7 @@ from spectator.errors import (
     StepTimeout,
     typed_as,
 )
-from spectator.events import Event, Parent, RecordedEvent
+from spectator.events import Event, RecordedEvent
 from spectator.journal.contract import Checkpoint, EpisodeLog, EpisodeSummary, Journal
 from spectator.journal.encoding import check_replaceable
 from spectator.steppers.local import OpenStepper, on_a_thread

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, get_args
 
 from spectator.catalog import load_world
+from spectator.core_events import EpisodeEnded
 from spectator.environments.contract import Environment, Stepped
 from spectator.environments.world import MAX_SEED, World
 from spectator.episodes.controls import Pace
@@ -29,13 +30,14 @@ from spectator.episodes.steps import (
 )
 from spectator.episodes.stream import RecordedTurns, TurnFacts
 from spectator.errors import DecisionTimeout, EpisodeError, FieldError, InvalidRequest, PolicyError, typed_as
-from spectator.events import EpisodeEnded, Fact
+from spectator.events import Fact
 from spectator.json_values import make_patch
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation, Profile, Refusal
+from spectator.policies.action_catalogue import ActionCatalogue
 from spectator.policies.dialogue import READING, SituationLines, all_lines, changed_lines, rejection_text
 from spectator.policies.policy import Action, Decision, Policy, ScriptedPolicy
-from spectator.policies.prompts import ActionCatalogue, Briefing
+from spectator.policies.prompts import Briefing
 from spectator.steppers import local
 
 Observe = Literal["full", "delta", "text"]

@@ -5,20 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from spectator.environments.contract import Stepped
-from spectator.environments.world import World
-from spectator.errors import EndReason, EnvironmentFault, FailureClass, PolicyError, failure_of_end
-from spectator.events import (
+from spectator.core_events import (
     ActionRefused,
     DecisionMade,
     EpisodeEnded,
-    Fact,
     ModelExchange,
     StepTaken,
     core_fact,
-    decode_json,
-    encode_json,
 )
+from spectator.environments.contract import Stepped
+from spectator.environments.world import World
+from spectator.errors import EndReason, EnvironmentFault, FailureClass, PolicyError, failure_of_end
+from spectator.events import Fact, decode_json, encode_json
 from spectator.journal.contract import truth_digest
 from spectator.observations import LegalAction, Profile
 from spectator.policies.policy import Action, Decision

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 from spectator.bus import Bus, Overflow, Subscription
 from spectator.clock import Clock, first_of, timestamp, whole
+from spectator.core_events import EpisodeEnded, Warned, core_fact
 from spectator.environments.contract import Projection
 from spectator.environments.world import World
 from spectator.episodes.embargo import Embargo
@@ -31,7 +32,7 @@ from spectator.errors import (
     JournalUnavailable,
     typed_as,
 )
-from spectator.events import EpisodeEnded, Event, Fact, RecordedEvent, Warned, core_fact
+from spectator.events import Event, Fact, RecordedEvent
 from spectator.journal.contract import Attachments, EpisodeLog
 from spectator.journal.outage import retried
 from spectator.model_calls import ModelCall

@@ -11,6 +11,7 @@ from typing import Any
 from spectator.bus import Bus
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock, whole
+from spectator.core_events import EpisodeEnded, EpisodeRecovered, Warned, core_fact
 from spectator.environments.contract import Stepper
 from spectator.episodes.checkpoints import Checkpointer
 from spectator.episodes.controls import Control, EndRequest, EpisodeLimits, Pace
@@ -33,13 +34,7 @@ from spectator.errors import (
     EpisodeOver,
     JournalUnavailable,
 )
-from spectator.events import (
-    EpisodeEnded,
-    EpisodeRecovered,
-    Fact,
-    Warned,
-    core_fact,
-)
+from spectator.events import Fact
 from spectator.journal.contract import Attachments, Journal
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.steppers.local import OpenStepper, on_a_thread

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from itertools import islice
 
 from spectator.clock import Clock, timestamp
+from spectator.core_events import CALLS_BEHIND
 from spectator.episodes.stream import TurnFacts
 from spectator.errors import EnvironmentFault
-from spectator.events import CALLS_BEHIND, Event, EventEncoder, Fact, RecordedEvent, encode_json
+from spectator.events import Event, EventEncoder, Fact, RecordedEvent, encode_json
 from spectator.journal.contract import Attachments
 from spectator.model_calls import ModelCall
 

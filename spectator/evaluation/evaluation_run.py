@@ -22,15 +22,10 @@ from ulid import ULID
 
 from spectator.catalog import load_world
 from spectator.clock import Clock
-from spectator.errors import (
-    ConfigurationError,
-    FieldError,
-    InvalidRequest,
-    JournalError,
-    failure_of_end,
-)
+from spectator.errors import ConfigurationError, FieldError, InvalidRequest, JournalError, failure_of_end
 from spectator.evaluation.cross_table import looking_at
-from spectator.evaluation.figures import EVALUATION, FILE, EpisodeFigures, FigureStore
+from spectator.evaluation.figure_store import FILE, FigureStore
+from spectator.evaluation.figures import EVALUATION, EpisodeFigures
 from spectator.evaluation.match_player import MatchPlayer, measure, plays_anywhere
 from spectator.evaluation.schedule import JOURNAL, Schedule, ScheduledMatch, identity, keep_manifest
 from spectator.evaluation.sequential import StoppingRule, follow

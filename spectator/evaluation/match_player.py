@@ -9,7 +9,8 @@ from spectator.clock import Clock
 from spectator.environments.world import World
 from spectator.episodes.recorded_calls import spent_in
 from spectator.errors import JournalError, SpectatorError
-from spectator.evaluation.figures import EpisodeFigures, FigureStore, recorded_figures
+from spectator.evaluation.figure_store import FigureStore
+from spectator.evaluation.figures import EpisodeFigures, recorded_figures
 from spectator.journal.contract import EpisodeLog
 from spectator.policies.policy import Preset
 from spectator.policies.spending import SpendLedger, Spent

@@ -11,23 +11,17 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from spectator import __version__
+from spectator.core_events import FailedDecisions
 from spectator.environments.contract import DECISION_VALUE, OUTCOME
 from spectator.environments.world import SEALED_BIT
 from spectator.errors import ConfigurationError, EndReason
 from spectator.evaluation import statistics
 from spectator.evaluation.certificate import Replies
 from spectator.evaluation.cross_table import CrossTable, Found, looking_at, outcome_of, tables_of
-from spectator.evaluation.figures import (
-    MOST_LOST,
-    EpisodeFigures,
-    SeatFigures,
-    lost_decisions,
-    measures_of,
-)
+from spectator.evaluation.figures import MOST_LOST, EpisodeFigures, SeatFigures, lost_decisions, measures_of
 from spectator.evaluation.intervals import Interval
 from spectator.evaluation.schedule import Schedule, ScheduledMatch
 from spectator.evaluation.sequential import StoppingRule, follow
-from spectator.events import FailedDecisions
 from spectator.policies.model_presets import ModelBuild
 from spectator.policies.policy import Preset
 

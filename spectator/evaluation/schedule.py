@@ -13,12 +13,13 @@ from typing import Any, Final, NamedTuple
 
 from spectator import __version__
 from spectator.catalog import LoadWorld, load_world, unknown_name
+from spectator.core_events import FailedDecisions
 from spectator.environments.world import SEALED_BIT, Pack, World, derive_seed, sealed_seeds
 from spectator.episodes.plan import complete_options, failed_decisions_broken_by
 from spectator.errors import FieldError, InvalidRequest
 from spectator.evaluation.figures import EVALUATION
 from spectator.evaluation.sequential import StoppingRule
-from spectator.events import FailedDecisions, encode_json
+from spectator.events import encode_json
 from spectator.journal.encoding import atomic_file
 from spectator.policies.captains import ASKED_BY
 from spectator.policies.model_presets import ModelBuild

@@ -14,14 +14,8 @@ from typing import Final, Literal, NamedTuple
 
 from spectator.environments.contract import DECISION_VALUE, OUTCOME
 from spectator.errors import SpectatorError
-from spectator.evaluation.figures import (
-    EXHIBITION,
-    MOST_LOST,
-    EpisodeFigures,
-    FigureStore,
-    Reading,
-    SeatFigures,
-)
+from spectator.evaluation.figure_store import FigureStore
+from spectator.evaluation.figures import EXHIBITION, MOST_LOST, EpisodeFigures, Reading, SeatFigures
 from spectator.evaluation.intervals import Interval, Mean, student_interval, wilson
 from spectator.journal.contract import EpisodeFilter, Journal
 

@@ -106,13 +106,6 @@ class GroupMember:
         return reward
 
 
-async def row_of_group(
-    journal: Journal, attempts: Sequence[EpisodeSummary], rule: GroupRule, *, advantages: bool = False
-) -> dict[str, Any]:
-    """The agent's group as plain JSON; see :func:`rows_of_group`."""
-    return (await rows_of_group(journal, attempts, rule, advantages=advantages))[0]
-
-
 async def rows_of_group(
     journal: Journal, attempts: Sequence[EpisodeSummary], rule: GroupRule, *, advantages: bool = False
 ) -> list[dict[str, Any]]:

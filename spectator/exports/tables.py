@@ -14,8 +14,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
 
+from spectator.core_events import UNDECIDED_IN
 from spectator.errors import ConfigurationError
-from spectator.events import UNDECIDED_IN, Event, encode_json
+from spectator.events import Event, encode_json
 from spectator.journal.contract import EpisodeSummary, RecordedCall
 from spectator.journal.encoding import chat_message, check_replaceable, reply_message
 from spectator.journal.outline import END_COLUMNS, EPISODE_COLUMNS, OWN_COLUMNS, EpisodeOutline

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
-from itertools import islice
+from itertools import combinations, islice
 from tempfile import TemporaryFile
 from typing import IO, Any, Final
 
@@ -14,10 +15,15 @@ from spectator.importing.episode_reader import DeclaredEpisode, listed, misfit
 from spectator.importing.file_rows import UNEXPECTED, Document, Entries, FileRow, SkippedEntry, row_at
 from spectator.importing.foreign import ForeignEpisode, digest_of, number, text
 from spectator.importing.paths import path
-from spectator.importing.reward_columns import ROWS, reward_columns
 
 MAX_ROWS: Final = 100_000
 """Maximum rows of one session."""
+
+ROWS: Final = 256
+"""Rows of a table that are compared to find its rewards."""
+
+MOST: Final = 10
+"""Columns of which all sums are tried."""
 
 
 def entries(formats: Sequence[DeclaredFormat], document: Document) -> Entries:
@@ -273,3 +279,38 @@ def _beside(document: Document, name: str) -> Mapping[str, Any]:
     except (OSError, ValueError, RecursionError):
         return {}
     return value if isinstance(value, Mapping) else {}
+
+
+def reward_columns(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> tuple[str, ...] | None:
+    """Return the columns whose sum gives the advantage of each row; ``None`` if that is unknown.
+
+    Within a group of equal prompts, the advantage is the sum less the mean of the group, divided by a
+    positive number. Of several sets that fit, the one with the most columns is returned.
+
+    >>> rows = [{"prompt": "q", "a": a, "n": n, "advantage": a - 0.5} for a, n in ((0, 9), (1, 4))]
+    >>> reward_columns(rows, ("a", "n"))
+    ('a',)
+    """
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    for row in rows[:ROWS]:
+        if number(row.get("advantage")) is not None:
+            groups.setdefault(digest_of([row.get("step"), row.get("prompt")]), []).append(row)
+    whole = [group for group in groups.values() if any(abs(row["advantage"]) > 1e-6 for row in group)]
+    if not whole or len(names) > MOST:
+        return None
+    for size in range(len(names), 0, -1):
+        for chosen in combinations(names, size):
+            if all(_explains(group, chosen) for group in whole):
+                return chosen
+    return None
+
+
+def _explains(group: Sequence[Mapping[str, Any]], names: Sequence[str]) -> bool:
+    """Whether the advantages of a group are proportional to its centred sums, with a positive factor."""
+    sums = [math.fsum(number(row.get(name)) or 0.0 for name in names) for row in group]
+    centred = [one - math.fsum(sums) / len(sums) for one in sums]
+    given = [float(row["advantage"]) for row in group]
+    norm = math.fsum(one * one for one in centred)
+    factor = math.fsum(one * other for one, other in zip(centred, given, strict=True)) / norm if norm else 0.0
+    worst = max(abs(other - factor * one) for one, other in zip(centred, given, strict=True))
+    return factor > 0 and worst <= 1e-3 * max(1.0, *map(abs, given))

@@ -19,15 +19,13 @@ from spectator.importing.foreign import (
     group_within,
     integers,
     kind_of,
-    messages_in,
-    messages_of,
     moment,
     number,
     numbers,
     reals,
     text,
-    tools_of,
 )
+from spectator.importing.messages import messages_in, messages_of, tools_of
 from spectator.importing.paths import Path, path
 from spectator.journal.encoding import ChatMessage
 from spectator.text import encodable

@@ -14,25 +14,23 @@ from pydantic import BaseModel, Field
 from spectator import __version__
 from spectator.catalog import world_names
 from spectator.clock import timestamp
-from spectator.environments.world import MAX_SEED
-from spectator.episodes.view import ViewFold
-from spectator.events import (
+from spectator.core_events import (
     IMPORTED,
     NAME_PATTERN,
     DecisionMade,
     DecisionSource,
     EpisodeStarted,
-    Event,
-    EventData,
-    Fact,
     ModelExchange,
-    RecordedEvent,
     Seat,
     StepTaken,
     core_fact,
 )
+from spectator.environments.world import MAX_SEED
+from spectator.episodes.view import ViewFold
+from spectator.events import Event, EventData, Fact, RecordedEvent
 from spectator.importing.finite_json import finite_json
-from spectator.importing.foreign import IMAGES_OF, ForeignEpisode, ForeignTurn
+from spectator.importing.foreign import ForeignEpisode, ForeignTurn
+from spectator.importing.messages import IMAGES_OF
 from spectator.journal.encoding import ChatMessage, reply_message, wire_message
 from spectator.llm.exchanges import answered
 from spectator.model_calls import ModelCall

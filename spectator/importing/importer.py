@@ -11,19 +11,14 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any, Final
 
+from spectator.core_events import EpisodeEnded, Warned, core_fact
 from spectator.episodes.reader import BEFORE_END, ViewReader
 from spectator.errors import JournalError, SequenceConflict
-from spectator.events import EpisodeEnded, RecordedEvent, Warned, core_fact, encode_json
+from spectator.events import RecordedEvent, encode_json
 from spectator.importing.file_formats import EVENTS, FileFormat
 from spectator.importing.file_rows import UNEXPECTED, SkippedEntry, Source
 from spectator.importing.foreign import ForeignEpisode, ForeignTurn
-from spectator.importing.foreign_record import (
-    ForeignRecord,
-    plain_name,
-    rewards_of,
-    started_fact,
-    step_fact,
-)
+from spectator.importing.foreign_record import ForeignRecord, plain_name, rewards_of, started_fact, step_fact
 from spectator.importing.own_exports import EventBatch, batches
 from spectator.journal.contract import Attachments, EpisodeSummary, Journal
 from spectator.model_calls import ModelCall

@@ -26,8 +26,8 @@ class Attachments:
     """Data recorded with the events of one append.
 
     Args:
-        calls: For each event of a type in :data:`~spectator.events.CALLS_BEHIND`, in order, the calls behind
-            it, one for each of its ``exchanges``; events beyond the last have none.
+        calls: For each event of a type in :data:`~spectator.core_events.CALLS_BEHIND`, in order, the calls
+            behind it, one for each of its ``exchanges``; events beyond the last have none.
         truth: The world's sealed truth as JSON text; only with ``episode.ended``.
     """
 

@@ -39,7 +39,8 @@ from spectator.journal.anchor import Anchor
 from spectator.journal.commands import command_tables
 from spectator.journal.contract import Synchronous
 from spectator.journal.coordination import fleet_tables, lease_tables, reservation_tables, reserved
-from spectator.journal.ownership import HeldLeases, owner_tables
+from spectator.journal.held_leases import HeldLeases
+from spectator.journal.ownership import owner_tables
 from spectator.journal.schema import COMMITTED, SCHEMA_VERSION, metadata, schema
 
 try:

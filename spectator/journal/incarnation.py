@@ -47,7 +47,6 @@ _LAST: Final = {
 BOOT: Final = Path("/proc/sys/kernel/random/boot_id")
 """Changes when the machine starts, after which an embedded journal may lack commits that it acknowledged."""
 
-
 _AT_FDCWD: Final = -100
 _STATX_BTIME: Final = 0x800
 _BTIME_OFFSET: Final = 80

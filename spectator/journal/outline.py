@@ -6,8 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from spectator.core_events import UNDECIDED_IN, Parent
 from spectator.errors import INVALID_ANSWERS, FailureClass, failure_of_end, reward_of_end
-from spectator.events import UNDECIDED_IN, Event, Parent
+from spectator.events import Event
 from spectator.journal.contract import EpisodeSummary, Journal
 
 EPISODE_COLUMNS: Final[Mapping[str, str]] = {
@@ -21,7 +22,6 @@ EPISODE_COLUMNS: Final[Mapping[str, str]] = {
 
 END_COLUMNS: Final[Mapping[str, str]] = {"terminated": "bool", "truncated": "bool"}
 """The same of :attr:`EpisodeOutline.end_columns`."""
-
 
 OWN_COLUMNS: Final[Mapping[str, str]] = {"own_share": "double", "refusals": "int64", "penalised": "bool"}
 """The same of :attr:`EpisodeOutline.own_columns`."""

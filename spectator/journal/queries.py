@@ -16,8 +16,9 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, text, tuple_
 
+from spectator.core_events import CALLS_BEHIND
 from spectator.errors import EpisodeDamaged
-from spectator.events import CALLS_BEHIND, Event, decode
+from spectator.events import Event, decode
 from spectator.journal.contract import (
     GENESIS,
     Checkpoint,

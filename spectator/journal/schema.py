@@ -4,18 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Float,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-)
+from sqlalchemy import BigInteger, Column, Float, Index, Integer, LargeBinary, MetaData, String, Table, Text
 from sqlalchemy.types import TypeEngine
 
 SCHEMA_VERSION: Final = 1

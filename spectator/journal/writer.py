@@ -20,6 +20,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import IntegrityError, OperationalError, SQLAlchemyError
 
 from spectator.clock import answer, answer_all, settle
+from spectator.core_events import CALLS_BEHIND
 from spectator.errors import (
     JournalError,
     JournalUnavailable,
@@ -28,12 +29,13 @@ from spectator.errors import (
     SpectatorError,
     typed_as,
 )
-from spectator.events import CALLS_BEHIND, RecordedEvent
+from spectator.events import RecordedEvent
 from spectator.journal.anchor import RESTART
 from spectator.journal.contract import GENESIS, Attachments, extend
 from spectator.journal.coordination import LeaseNotHeld, release_lease
 from spectator.journal.database import Database, is_damage, reason
 from spectator.journal.encoding import Blob
+from spectator.journal.held_leases import CommitLeases
 from spectator.journal.incarnation import AcknowledgedAppend, RolledBack
 from spectator.journal.inserts import (
     ArrayInsertion,
@@ -45,7 +47,7 @@ from spectator.journal.inserts import (
     row_of_start,
     texts_between,
 )
-from spectator.journal.ownership import CommitLeases, depose
+from spectator.journal.ownership import depose
 from spectator.journal.postgres import is_transient
 from spectator.journal.staging import begin_staging, end_staging
 

@@ -24,7 +24,6 @@ Syntax = Literal["calls", "object", "parameters", "python"]
 MAX_MARKS: Final = 64
 """Opening marks in a text; a text with more is not read."""
 
-
 MAX_CLOSINGS: Final = 16
 """Closing marks that an argument may contain; one with more is not read."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 Message = Mapping[str, Any]
 """One message of a conversation: ``role``, ``content``, ``tool_calls``, ..."""
@@ -249,3 +249,22 @@ class ChatAnswer:
     latency_s: float = 0.0
     first_token_s: float | None = None
     attempts: int = 1
+
+
+class ChatEndpoint(Protocol):
+    """The part of a client that policies need."""
+
+    async def complete(
+        self,
+        request: ChatRequest,
+        *,
+        deadline: float,
+        session: str | None = None,
+        on_delta: OnDelta | None = None,
+    ) -> ChatAnswer:
+        """See :meth:`spectator.llm.client.ChatClient.complete`."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        ...

@@ -223,7 +223,6 @@ def is_public_address(address: str) -> bool:
 Form = Literal["openai", "anthropic", "gemini"]
 """API of an endpoint: chat completions, Anthropic's Messages, Gemini's generateContent."""
 
-
 _DAY: Final = re.compile(r"-\d{4}-?\d{2}-?\d{2}")
 """Suffix of a dated version of a model, such as ``-2025-08-07`` or ``-20251001``."""
 

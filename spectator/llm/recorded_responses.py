@@ -22,7 +22,7 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from spectator.errors import ConfigurationError, EndpointError, EndpointTimeout
-from spectator.llm.client import EventReader
+from spectator.llm.answer_reader import EventReader
 from spectator.llm.endpoints import ApiKey, mask
 from spectator.llm.exchanges import NotRecorded
 

@@ -17,13 +17,7 @@ import orjson
 
 from spectator.backoff import Backoff
 from spectator.clock import Clock
-from spectator.errors import (
-    EndpointBusy,
-    EndpointError,
-    EndpointOverflow,
-    EndpointRefused,
-    EndpointResting,
-)
+from spectator.errors import EndpointBusy, EndpointError, EndpointOverflow, EndpointRefused, EndpointResting
 from spectator.llm.faults import Fault, error_details, fault_of
 
 _EXCERPT: Final = 300

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from spectator.events import Event, Fact, NarrationLine, core_fact
+from spectator.core_events import NarrationLine, core_fact
+from spectator.events import Event, Fact
 from spectator.text import clean_text
 
 

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from spectator.clock import Clock, first_of
+from spectator.core_events import NarrationClip
 from spectator.errors import EpisodeOver
-from spectator.events import NarrationClip, RecordedEvent
+from spectator.events import RecordedEvent
 from spectator.narration.clip_store import ClipStore, StoredClip
 from spectator.narration.commentary import PERMANENT, Speaker, SpeechFailure, Voice, aloud, plain_speech
 

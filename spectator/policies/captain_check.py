@@ -18,12 +18,12 @@ from spectator.llm.constraint import REJECTED_STATUSES, Constraint, answer_schem
 from spectator.llm.endpoints import PROVIDERS
 from spectator.llm.tool_calls import CallRejected, check_call, find_calls, unchecked_call
 from spectator.observations import LegalAction
-from spectator.policies.prompts import strict_tools
+from spectator.policies.action_catalogue import strict_tools
 from spectator.policies.turns import answer_message, tool_messages, with_ids
 
 if TYPE_CHECKING:
+    from spectator.llm.chat import ChatEndpoint
     from spectator.policies.captains import ModelCaptain
-    from spectator.policies.model import ChatEndpoint
 
 
 def advice(error: EndpointError, captain: ModelCaptain) -> str:

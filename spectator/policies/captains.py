@@ -78,7 +78,6 @@ ASKED_BY: Final = frozenset({
 })  # fmt: skip
 """Fields of a model captain that may influence its answers, apart from its endpoint."""
 
-
 NOT_SENT: Final = frozenset({
     "label", "summary", "provider", "base_url", "by_session", "api_key_env", "timeout_s", "retries",
     "requests_per_minute", "tokens_per_minute", "concurrency", "waits_for_rest",

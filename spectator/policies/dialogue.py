@@ -14,11 +14,11 @@ from spectator.events import encode_json
 from spectator.llm.chat import Conversation, FrozenMessage, FrozenPrefix, Message
 from spectator.llm.tool_calls import REASON, ParsedCall
 from spectator.observations import LegalAction, Observation
+from spectator.policies.action_catalogue import ActionCatalogue
 from spectator.policies.model_settings import ModelSettings, Style
 from spectator.policies.policy import Action
 from spectator.policies.prompts import (
     TEXT_ALONE,
-    ActionCatalogue,
     Briefing,
     TextCache,
     answer_form,

@@ -9,8 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Final, Protocol
+from dataclasses import asdict, replace
+from typing import Any, Final
 
 from spectator.clock import Clock
 from spectator.errors import (
@@ -21,29 +21,19 @@ from spectator.errors import (
     FailureClass,
     PolicyError,
 )
-from spectator.llm.chat import ChatAnswer, ChatRequest, DeltaKind, Message, OnDelta, Usage
-from spectator.llm.constraint import (
-    FAILED_STATUS,
-    REJECTED_STATUSES,
-    Constraint,
-    answer_schema,
-    weaker,
-)
+from spectator.llm.chat import ChatAnswer, ChatEndpoint, ChatRequest, DeltaKind, Message, OnDelta
+from spectator.llm.constraint import FAILED_STATUS, REJECTED_STATUSES, Constraint, answer_schema, weaker
 from spectator.llm.exchanges import answered, call_answered, call_failed, failed
 from spectator.llm.schema import UnsupportedSchema
-from spectator.llm.tool_calls import CallRejected, ParsedCall, WrittenCall, check_call, written_form
+from spectator.llm.tool_calls import CallRejected, ParsedCall, WrittenCall, check_call
 from spectator.observations import Observation
+from spectator.policies.action_catalogue import strict_tools
 from spectator.policies.dialogue import LinePrompts
 from spectator.policies.model_settings import ModelSettings
-from spectator.policies.policy import (
-    THOUGHT_LIMIT,
-    Decision,
-    Restorable,
-    ScriptedPolicy,
-    Thought,
-)
-from spectator.policies.prompts import EDITION, Briefing, call_text, strict_tools
+from spectator.policies.policy import THOUGHT_LIMIT, Decision, Restorable, ScriptedPolicy, Thought
+from spectator.policies.prompts import EDITION, Briefing, call_text
 from spectator.policies.recorded_endpoint import PATIENCE_S, RecordedEndpoint, at_once
+from spectator.policies.request_spending import BudgetSpent, RequestSpending
 from spectator.policies.short_prompts import stepped_actions
 from spectator.policies.spending import SpendLimit, Spent
 from spectator.policies.turns import (
@@ -56,108 +46,10 @@ from spectator.policies.turns import (
 )
 from spectator.text import clean_text
 
-
-class FallbackPolicy(Protocol):
-    """The part of a scripted policy that decides if the model does not."""
-
-    def choose(self, observation: Observation) -> Decision:
-        """See :meth:`ScriptedPolicy.choose`."""
-        ...
-
-
-class ChatEndpoint(Protocol):
-    """The part of a client that the policy needs."""
-
-    async def complete(
-        self,
-        request: ChatRequest,
-        *,
-        deadline: float,
-        session: str | None = None,
-        on_delta: OnDelta | None = None,
-    ) -> ChatAnswer:
-        """See :meth:`spectator.llm.client.ChatClient.complete`."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close the connections."""
-        ...
-
-
 logger = logging.getLogger(__name__)
 
 EditPrompt = Callable[[Sequence[Message], Observation, int], Awaitable[Sequence[Message]]]
 """Changes the conversation of a decision, given its observation and its number from 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelMemory:
-    """State of a model policy, apart from its prompts and its fallback.
-
-    Args:
-        planned: Calls of the last answer that are not yet carried out.
-        turn: The last decision, whose outcome the next prompt reports.
-        refused: Actions in a row that the world rejected.
-        decisions: Number of decisions made.
-        constraint: How requests are constrained.
-        avoided: Tools that the world rejected in a row.
-    """
-
-    planned: list[WrittenCall]
-    turn: Turn | None
-    refused: int
-    decisions: int
-    constraint: Constraint
-    avoided: list[str]
-
-
-def save_memory(memory: ModelMemory, prompts: LinePrompts, fallback: ScriptedPolicy) -> dict[str, Any]:
-    """Return the whole state of a model policy as plain JSON.
-
-    Args:
-        memory: The policy's state.
-        prompts: The conversation.
-        fallback: The fallback.
-
-    Raises:
-        PolicyError: The fallback's state cannot be saved. The policy must then be restored by replaying its
-            record.
-    """
-    scripted = _restorable(fallback)
-    turn = memory.turn
-    return {
-        "prompts": prompts.snapshot(),
-        "planned": [asdict(call) for call in memory.planned],
-        "turn": None if turn is None else turn.snapshot(),
-        "is_last": turn is not None and turn is prompts.last,
-        "refused": memory.refused,
-        "decisions": memory.decisions,
-        "constraint": memory.constraint,
-        "avoided": memory.avoided,
-        "fallback": scripted.snapshot(),
-    }
-
-
-def restore_memory(kept: Mapping[str, Any], prompts: LinePrompts, fallback: ScriptedPolicy) -> ModelMemory:
-    """Restore ``prompts`` and ``fallback``, and return the policy's state.
-
-    Raises:
-        PolicyError: The fallback's state cannot be restored.
-    """
-    scripted = _restorable(fallback)
-    prompts.restore(kept["prompts"])
-    scripted.restore(kept["fallback"])
-    own = None if kept["turn"] is None else Turn.of_snapshot(kept["turn"])
-    turn = prompts.last if kept["is_last"] else own  # shared with the conversation, which shows its outcomes
-    planned = [WrittenCall(**call) for call in kept["planned"]]
-    return ModelMemory(planned, turn, kept["refused"], kept["decisions"], kept["constraint"], kept["avoided"])
-
-
-def _restorable(fallback: ScriptedPolicy) -> Restorable:
-    if not isinstance(fallback, Restorable):
-        raise PolicyError("the state of the fallback policy cannot be saved")
-    return fallback
-
 
 MARGIN_S: Final = 1.0
 """Part of a decision's deadline reserved for the fallback, seconds; at most a fifth of it."""
@@ -181,12 +73,6 @@ REASON_SHOWN: Final = 120
 
 REASON_LIMIT: Final = 500
 """Maximum characters of the reason for a fallback."""
-
-
-class BudgetSpent(PolicyError):
-    """The caps do not cover a further request."""
-
-    failure_class: FailureClass = "spent"
 
 
 class ModelPolicy:
@@ -226,7 +112,7 @@ class ModelPolicy:
         self._settings = settings
         self._briefing = briefing
         self._scripted = fallback
-        self._fallback: FallbackPolicy = fallback
+        self._fallback: ScriptedPolicy | RecordedEndpoint = fallback
         self._seed = seed
         self._clock = clock
         self._session = session
@@ -241,7 +127,7 @@ class ModelPolicy:
         self._constraint = self._strongest()
         self._avoided: list[str] = []
         self._listener: Callable[[Thought], None] | None = None
-        self._budget: SpendLimit | None = None
+        self._spending = RequestSpending(settings, self._prompts)
 
     def stream_thoughts(self, listener: Callable[[Thought], None] | None) -> None:
         """See :class:`StreamsThoughts`."""
@@ -249,7 +135,7 @@ class ModelPolicy:
 
     def spend_from(self, budget: SpendLimit) -> None:
         """See :class:`Spends`."""
-        self._budget = budget
+        self._spending.budget = budget
 
     async def decide(self, observation: Observation, *, deadline: float) -> Decision:
         """See :meth:`Policy.decide`. Cancelling closes the request at once."""
@@ -287,37 +173,59 @@ class ModelPolicy:
             The replayed decision, with whether its requests were those of the record.
         """
         recorded = RecordedEndpoint(decided, self._scripted)
-        saved = self._client, self._budget, self._fallback, self._listener, self._edit
-        self._client = self._budget = self._fallback = recorded
+        saved = self._client, self._spending.budget, self._fallback, self._listener, self._edit
+        self._client = self._spending.budget = self._fallback = recorded
         self._listener = self._edit = None
         try:
             recorded.note(at_once(self.decide(observation, deadline=PATIENCE_S)))
         finally:
-            self._client, self._budget, self._fallback, self._listener, self._edit = saved
+            self._client, self._spending.budget, self._fallback, self._listener, self._edit = saved
         if decided["source"] == "model" and not recorded.same_decisions:
             self._remember_text(observation, decided)
         return recorded
 
     def snapshot(self) -> dict[str, Any]:
-        """See :class:`Restorable`; raises as :func:`save_memory` does.
+        """See :class:`Restorable`.
 
         Raises:
-            PolicyError: An ``edit`` function changes the prompts, whose state is unknown.
+            PolicyError: The state of the fallback cannot be saved, or an ``edit`` function changes the
+                prompts. The policy must then be restored by replaying its record.
         """
         if self._edit is not None:
             raise PolicyError("prompts are changed by an edit function, whose state cannot be saved")
-        memory = ModelMemory(
-            self._planned, self._turn, self._refused, self._decisions, self._constraint, list(self._avoided)
-        )
-        return save_memory(memory, self._prompts, self._scripted)
+        turn = self._turn
+        return {
+            "prompts": self._prompts.snapshot(),
+            "planned": [asdict(call) for call in self._planned],
+            "turn": None if turn is None else turn.snapshot(),
+            "is_last": turn is not None and turn is self._prompts.last,
+            "refused": self._refused,
+            "decisions": self._decisions,
+            "constraint": self._constraint,
+            "avoided": list(self._avoided),
+            "fallback": self._restorable().snapshot(),
+        }
 
     def restore(self, snapshot: Mapping[str, Any]) -> None:
-        """See :class:`Restorable`; raises as :func:`restore_memory` does."""
-        self._prompts = LinePrompts(self._settings, self._briefing)
-        memory = restore_memory(snapshot, self._prompts, self._scripted)
-        self._planned, self._turn = memory.planned, memory.turn
-        self._refused, self._decisions = memory.refused, memory.decisions
-        self._constraint, self._avoided = memory.constraint, list(memory.avoided)
+        """See :class:`Restorable`.
+
+        Raises:
+            PolicyError: The state of the fallback cannot be restored.
+        """
+        scripted = self._restorable()
+        self._prompts = self._spending.prompts = LinePrompts(self._settings, self._briefing)
+        self._prompts.restore(snapshot["prompts"])
+        scripted.restore(snapshot["fallback"])
+        own = None if snapshot["turn"] is None else Turn.of_snapshot(snapshot["turn"])
+        self._turn = self._prompts.last if snapshot["is_last"] else own  # shared: it shows its outcomes
+        self._planned = [WrittenCall(**call) for call in snapshot["planned"]]
+        self._refused, self._decisions = snapshot["refused"], snapshot["decisions"]
+        self._constraint, self._avoided = snapshot["constraint"], list(snapshot["avoided"])
+
+    def _restorable(self) -> Restorable:
+        if not isinstance(self._scripted, Restorable):
+            raise PolicyError("the state of the fallback policy cannot be saved")
+        return self._scripted
 
     def _remember_text(self, observation: Observation, decided: Mapping[str, Any]) -> None:
         """Add a decision of which only the text and the action are known."""
@@ -465,8 +373,7 @@ class ModelPolicy:
 
     async def _complete_once(self, asking: DecisionInProgress, request: ChatRequest) -> ChatAnswer:
         settings = self._settings
-        most = self._most()
-        await self._hold(asking, most)
+        most = await self._spending.hold(asking.left(self._clock))
         began = self._clock.monotonic()
         try:
             answer = await self._answered(asking, request, self._delta_listener(asking, most))
@@ -474,19 +381,16 @@ class ModelPolicy:
             raise
         except (EndpointError, asyncio.CancelledError) as error:
             if asking.written:
-                self._lose(asking)
+                self._spending.lose(asking)
             if isinstance(error, EndpointError):
                 asking.calls.append(call_failed(request, settings.recorded))
                 asking.exchanges.append(failed(asking.calls[-1], error))
             raise
         finally:
-            if self._budget is not None:
-                self._budget.release(most)
-                self._budget.pay(Spent(seconds=self._clock.monotonic() - began))
+            self._spending.release(most, self._clock.monotonic() - began)
         asking.calls.append(call_answered(request, answer, settings.recorded))
         asking.exchanges.append(answered(asking.calls[-1]))
-        used, guessed = self._used(answer)
-        self._count(asking, used, guessed=guessed)
+        self._spending.count(asking, answer)
         if answer.usage is not None and not asking.answers:
             self._prompts.estimate.learn(self._prompts.characters, answer.usage.tokens_in)
         if not settings.send_back:
@@ -513,59 +417,6 @@ class ModelPolicy:
                     raise
             await self._clock.sleep(wait)
 
-    def _used(self, answer: ChatAnswer) -> tuple[Usage, bool]:
-        """Return an answer's token usage, and whether it had to be estimated."""
-        if answer.usage is not None and answer.usage.tokens_in and answer.usage.tokens_out:
-            return answer.usage, False
-        counted, written = answer.usage or Usage(), len(written_form(answer)) + len(answer.thought)
-        if counted.tokens_in and (counted.tokens_out or not written):
-            return counted, False
-        guess = self._guess(written)
-        tokens_in, tokens_out = counted.tokens_in or guess.tokens_in, counted.tokens_out or guess.tokens_out
-        return replace(counted, tokens_in=tokens_in, tokens_out=tokens_out), True
-
-    def _most(self) -> Spent:
-        """Return the most that the next request may take: its prompt, and the longest answer."""
-        prompt = self._prompts.estimate.of(self._prompts.characters)
-        used = Usage(prompt, self._settings.max_tokens or 0)
-        price = self._settings.priced
-        return Spent(used.tokens_in + used.tokens_out, 0.0 if price is None else price.cost(used))
-
-    async def _hold(self, asking: DecisionInProgress, most: Spent) -> None:
-        """Set ``most`` aside before a request.
-
-        Raises:
-            BudgetSpent: The caps do not cover it.
-        """
-        if self._budget is not None:
-            reached = await self._budget.hold(most, asking.left(self._clock))
-            if reached is not None:
-                raise BudgetSpent(reached)
-
-    def _lose(self, asking: DecisionInProgress, counted: str = "") -> None:
-        """Count a request without an answer: as counted, as far as written, or as the longest answer."""
-        used = Usage(*map(int, counted.split())) if counted else self._guess(asking.written)
-        if not counted and not asking.written:
-            used = replace(used, tokens_out=self._settings.max_tokens or used.tokens_out)
-        self._count(asking, used, guessed=not counted)
-        asking.written = 0
-
-    def _guess(self, written: int) -> Usage:
-        """Estimate the tokens of the last prompt and of ``written`` characters."""
-        estimate = self._prompts.estimate
-        return Usage(estimate.of(self._prompts.characters), estimate.of(written))
-
-    def _count(self, asking: DecisionInProgress, used: Usage, *, guessed: bool) -> None:
-        """Count a request's tokens and cost, for the decision and the budget."""
-        cost = 0.0
-        asking.used = used if asking.used is None else asking.used + used
-        asking.estimated |= guessed
-        if (price := self._settings.priced) is not None:
-            cost = price.cost(used)
-            asking.cost = round((asking.cost or 0.0) + cost, 9)
-        if self._budget is not None:
-            self._budget.pay(Spent(used.tokens_in + used.tokens_out, cost))
-
     def _delta_listener(self, asking: DecisionInProgress, most: Spent) -> OnDelta:
         actor, decision = asking.observation.actor or "", self._decisions
         listener = self._listener if self._settings.stream else None
@@ -575,11 +426,11 @@ class ModelPolicy:
 
         def hear(kind: DeltaKind, text: str) -> None:
             if kind == "lost":
-                return self._lose(asking, text)
+                return self._spending.lose(asking, text)
             if kind == "restart":
                 if asking.written:
-                    self._lose(asking)
-                if self._budget is not None and self._budget.overdrawn(most):
+                    self._spending.lose(asking)
+                if self._spending.overdrawn(most):
                     raise EndpointUnavailable("the endpoint failed, and the cap covers no further request")
             asking.written += len(text)
             if listener is not None:
@@ -611,12 +462,8 @@ class ModelPolicy:
 
     def _in_form(self, observation: Observation, own: Decision) -> str:
         """Return the fallback's action in the form that the model is asked for."""
-        field, tool, arguments = (
-            self._briefing.text_field,
-            own.action.get("tool"),
-            own.action.get("arguments"),
-        )
-        if field is not None:
+        tool, arguments = own.action.get("tool"), own.action.get("arguments")
+        if (field := self._briefing.text_field) is not None:
             return str((arguments if isinstance(arguments, Mapping) else own.action).get(field, ""))
         if not isinstance(tool, str) or not isinstance(arguments, Mapping):
             tool, arguments = self._briefing.legal(observation)[0]["tool"], own.action

@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, ClassVar, Final
 
 from spectator.clock import Clock
 from spectator.errors import ConfigurationError
+from spectator.llm.chat import ChatEndpoint
 from spectator.llm.endpoints import ApiKey, SessionAddress, StaticAddress
 from spectator.llm.rate_limits import RateLimiter, SharedLimits
 from spectator.llm.retry import FOREVER, CircuitBreaker, RetryPolicy
 from spectator.policies.captains import ModelCaptain
-from spectator.policies.model import ChatEndpoint, ModelPolicy
+from spectator.policies.model import ModelPolicy
 from spectator.policies.policy import Policy, Preset, ScriptedPolicy
 from spectator.policies.prompts import Briefing
 

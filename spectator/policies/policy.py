@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 
+from spectator.core_events import DecisionSource
 from spectator.errors import ConfigurationError, FailureClass
-from spectator.events import DecisionSource, encode_json
+from spectator.events import encode_json
 from spectator.llm.chat import DeltaKind
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation

@@ -21,10 +21,10 @@ from ulid import ULID
 
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock, SystemClock
+from spectator.core_events import EpisodeEnded, OnFailure
 from spectator.environments.world import World
 from spectator.episodes.decisions import FailureRule, InvalidEnd
 from spectator.errors import EpisodeError, FailureClass, typed_as
-from spectator.events import EpisodeEnded, OnFailure
 from spectator.journal.contract import EpisodeLog
 from spectator.journal.coordination import FleetRow
 from spectator.journal.ownership import INTERVAL_S
@@ -62,16 +62,9 @@ from spectator.runs.actors import ActorHandle
 from spectator.runs.attempts import AgentRule, EpisodeSetup, Halt, HaltingRule, play_episode, resume
 from spectator.runs.interactor import EpisodesInPlay, InFlight, RunReport, RunState
 from spectator.runs.leased_log import PATIENCE_S, Heartbeat, LeasedLog
+from spectator.runs.remaining_episodes import Window
 from spectator.runs.run_plan import Attempt
-from spectator.runs.scheduler import (
-    Handle,
-    Result,
-    Scheduler,
-    Window,
-    leases_of,
-    result_of,
-    shared_ledger,
-)
+from spectator.runs.scheduler import Handle, Result, Scheduler, leases_of, result_of, shared_ledger
 from spectator.steppers.http import HttpStepper
 from spectator.steppers.local import InlineStepper, OpenStepper, inline, on_a_thread
 

@@ -213,7 +213,19 @@ SPARE_GROUPS: Final = 1
 
 
 class RolloutGroups:
-    """The groups of a run as they complete; see :func:`rollout_groups`."""
+    """The groups of a run as they complete; made by :func:`rollout_groups`.
+
+    ``async for`` over it stops the run when the loop is left; inside ``async with``, the loop can be left and
+    continued, and the run stops at the end of the block. Episodes in play are then left to be resumed by the
+    next call.
+
+    Example::
+
+        async with rollout_groups(request, folder, version=0) as groups:
+            async for group in groups:
+                train(group.advantages, [row async for row in group.tokens()])
+                groups.update_policy(step)
+    """
 
     def __init__(self, plan: FleetPlan, folder: Path, worker: dict[str, Any], **loop: Any) -> None:
         self._plan = plan
@@ -368,14 +380,10 @@ def rollout_groups(
 ) -> RolloutGroups:
     """Play the remaining episodes of ``request`` in ``folder`` and yield each group as it completes.
 
-    The run is that of :func:`.fleet.run_rollouts`. Every group is yielded once: first those that are complete
-    in the record, except for ``delivered``, then the others as they complete. A group is complete once no
-    attempt at any of its episodes is to come, even if none of them has a reward. Where the model plays every
-    seat (``opponent="self"``), each seat has a group of its own, and those of one task follow each other.
-
-    ``async for`` over it stops the run when the loop is left; inside ``async with``, the loop can be left and
-    continued, and the run stops at the end of the block. Episodes in play are then left to be resumed by the
-    next call.
+    Every group is yielded once: first those that are complete in the record, except for ``delivered``, then
+    the others as they complete. A group is complete once no attempt at any of its episodes is to come, even
+    if none of them has a reward. Where the model plays every seat (``opponent="self"``), each seat has a
+    group of its own, and those of one task follow each other.
 
     Args:
         request: The run's request.
@@ -387,34 +395,17 @@ def rollout_groups(
         delivered: Names of groups not to be yielded again, from the trainer's own checkpoint.
         version: Number of the weights that the endpoint serves at the beginning; see
             :meth:`RolloutGroups.update_policy`.
-        clock: Time; the system's if omitted.
-        load: Finds the world; see :func:`.fleet.run_rollouts`, also for what follows.
-        rng: Draws waits.
-        key: The endpoint's key.
-        handler: Adds to prompts and learns from ends.
-        ledger: Holds the caps of the run.
-        open_stepper: Makes the stepper of each episode.
-        deadlines: Time limits.
-        on_begin: Called once, after the first look at what remains.
+
+    The run and the other arguments are those of :func:`.fleet.run_rollouts`.
 
     Raises:
         InvalidRequest: An argument is invalid. What :func:`.fleet.run_rollouts` raises is raised by the loop.
-
-    Example::
-
-        async with rollout_groups(request, folder, version=0) as groups:
-            async for group in groups:
-                train(group.advantages, [row async for row in group.tokens()])
-                groups.update_policy(step)
     """
     clock, rng = clock or SystemClock(), rng or random.SystemRandom()
-    wrong = [
-        FieldError(name, f"is {value}; it must be at least 1")
-        for name, value in (("concurrency", concurrency), ("groups_in_hand", groups_in_hand))
-        if value is not None and value < 1
-    ]
-    if wrong:
-        raise InvalidRequest(wrong)
+    counts = {"concurrency": concurrency, "groups_in_hand": groups_in_hand}
+    low = {name: count for name, count in counts.items() if count is not None and count < 1}
+    if low:
+        raise InvalidRequest([FieldError(name, f"is {n}; it must be at least 1") for name, n in low.items()])
     day, episode, whole = (ledger or SpendLedger(Caps(), Caps(), clock)).caps
     worker = {
         "concurrency": concurrency, "clock": clock, "load": load or read_cast().load, "rng": rng,
@@ -422,11 +413,9 @@ def rollout_groups(
         "handler": handler or NullHandler(), "open_stepper": open_stepper, "spare_factor": SPARE_FACTOR,
         "patience_s": 0.0, "on_begin": on_begin,
     }  # fmt: skip
-    usual = math.ceil(concurrency / request.group_size) + SPARE_GROUPS
-    groups = RolloutGroups(
-        FleetPlan.of(request, deadlines=deadlines, whole=whole), folder, worker,
-        groups_in_hand=groups_in_hand or usual, delivered=delivered,
-    )  # fmt: skip
+    plan = FleetPlan.of(request, deadlines=deadlines, whole=whole)
+    in_hand = groups_in_hand or math.ceil(concurrency / request.group_size) + SPARE_GROUPS
+    groups = RolloutGroups(plan, folder, worker, groups_in_hand=in_hand, delivered=delivered)
     if version is not None:
         groups.update_policy(version)
     return groups

@@ -14,14 +14,7 @@ from spectator.events import Fact
 from spectator.observations import Observation
 from spectator.policies.policy import Action
 from spectator.steppers.local import ThreadStepper
-from spectator.steppers.remote import (
-    AGENT,
-    checked_prompt,
-    observed,
-    read_flag,
-    read_json,
-    read_reward,
-)
+from spectator.steppers.remote import AGENT, checked_prompt, observed, read_flag, read_json, read_reward
 from spectator.steppers.remote_world import text_world
 
 

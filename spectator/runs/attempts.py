@@ -17,6 +17,7 @@ from typing import Final
 from spectator.bus import MemoryBus
 from spectator.catalog import LoadWorld
 from spectator.clock import Clock
+from spectator.core_events import EpisodeEnded, EpisodeRecovered, OnFailure, core_fact
 from spectator.environments.contract import Stepper
 from spectator.episodes.controls import EndRequest, EpisodeLimits, Pace
 from spectator.episodes.decisions import FailureRule, InvalidEnd
@@ -28,7 +29,7 @@ from spectator.episodes.recovery import interrupted
 from spectator.episodes.restore import RestoreFailed, UnfinishedRecord, rebuild
 from spectator.episodes.stream import RecordPosition
 from spectator.errors import ENDPOINT_FAILURES, INVALID_ANSWERS, StepTimeout
-from spectator.events import EpisodeEnded, EpisodeRecovered, EventData, OnFailure, RecordedEvent, core_fact
+from spectator.events import EventData, RecordedEvent
 from spectator.journal.contract import EpisodeFilter, EpisodeLog, Journal
 from spectator.journal.outline import OwnCount
 from spectator.llm.retry import PERMANENT_STATUSES

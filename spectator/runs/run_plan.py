@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, NamedTuple, Self
 
 from ulid import ULID
 
+from spectator.core_events import FailedDecisions, OnFailure, View
 from spectator.environments.world import World
 from spectator.episodes.controls import Pace
 from spectator.episodes.plan import EpisodePlan
@@ -28,7 +29,7 @@ from spectator.errors import (
     failure_of_end,
     reward_of_end,
 )
-from spectator.events import FailedDecisions, OnFailure, View, encode_json
+from spectator.events import encode_json
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary, Journal
 from spectator.journal.outline import OwnCount
 

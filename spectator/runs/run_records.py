@@ -19,6 +19,7 @@ from typing import Any, Final, Self
 
 from spectator.bus import MemoryBus, Overflow, Subscription
 from spectator.clock import Clock
+from spectator.core_events import EpisodeEnded
 from spectator.episodes.decisions import Thinking
 from spectator.episodes.reader import EpisodeReader, ViewReader
 from spectator.episodes.stream import JournalTrouble
@@ -33,7 +34,6 @@ from spectator.errors import (
     failure_of_end,
     reward_of_end,
 )
-from spectator.events import EpisodeEnded
 from spectator.journal.call_totals import CallTotals, CountedCalls, count_calls
 from spectator.journal.contract import EpisodeSummary
 from spectator.journal.coordination import FleetRow, rows

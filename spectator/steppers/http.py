@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from spectator.backoff import Backoff
 from spectator.environments.contract import Stepped
-from spectator.errors import (
-    EnvironmentFault,
-    EnvironmentMalformed,
-    EnvironmentUnavailable,
-)
+from spectator.errors import EnvironmentFault, EnvironmentMalformed, EnvironmentUnavailable
 from spectator.observations import Observation, Refusal
 from spectator.policies.policy import Action
 from spectator.steppers.remote import (

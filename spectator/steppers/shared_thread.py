@@ -23,7 +23,6 @@ _Arguments = ParamSpec("_Arguments")
 PATIENCE_S: Final = 0.05
 """Seconds (at most twice that) after which a call counts as slow and the others move to another thread."""
 
-
 TOGETHER_S: Final = 0.002
 """Seconds for which answers are collected, so that they wake the event loop only once."""
 

@@ -16,12 +16,12 @@ from ulid import ULID
 
 from spectator.bus import MemoryBus
 from spectator.clock import Clock, SystemClock
+from spectator.core_events import EpisodeEnded, OwnDecisions, Undecided, core_fact
 from spectator.episodes.derived_stream import Stream, open_stream
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.steps import checked_decision, cut_short, with_total
 from spectator.episodes.stream import RecordedTurns
 from spectator.errors import ConfigurationError, EpisodeError, FailureClass
-from spectator.events import EpisodeEnded, OwnDecisions, Undecided, core_fact
 from spectator.journal.contract import Attachments
 from spectator.journal.outline import OwnCount
 from spectator.journal.sql_journal import SqlJournal

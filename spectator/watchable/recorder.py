@@ -18,9 +18,10 @@ from typing import Any, Final
 from ulid import ULID
 
 from spectator.clock import Clock, SystemClock
+from spectator.core_events import EpisodeEnded, Warned, core_fact
 from spectator.episodes.steps import cut_short
 from spectator.errors import ConfigurationError, JournalError
-from spectator.events import EpisodeEnded, Fact, RecordedEvent, Warned, core_fact, encode_json
+from spectator.events import Fact, RecordedEvent, encode_json
 from spectator.importing.file_rows import UNEXPECTED
 from spectator.importing.foreign import (
     ForeignEpisode,
@@ -28,12 +29,9 @@ from spectator.importing.foreign import (
     UnreadableEntry,
     count,
     integers,
-    message_of,
-    messages_of,
     number,
     reals,
     text,
-    tools_of,
     usage_of,
 )
 from spectator.importing.foreign_record import (
@@ -44,6 +42,7 @@ from spectator.importing.foreign_record import (
     started_fact,
     step_fact,
 )
+from spectator.importing.messages import message_of, messages_of, tools_of
 from spectator.journal.contract import Attachments, Journal
 from spectator.journal.encoding import ChatMessage
 from spectator.journal.sql_journal import SqlJournal

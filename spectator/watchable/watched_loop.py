@@ -23,7 +23,6 @@ from spectator.watchable.watched_env import wrapped
 MAX_MESSAGE: Final = 4 * 1024 * 1024
 """Maximum size of one step as JSON, bytes."""
 
-
 GIVEN: Final = (
     "observation", "action", "reply", "messages", "tokens", "logprobs", "prompt_tokens", "model", "usage",
 )  # fmt: skip

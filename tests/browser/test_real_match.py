@@ -14,7 +14,7 @@ from spectator.environments.cricket.imported_matches import (
     price_overs,
     save_matches,
 )
-from spectator.environments.cricket.real_matches import ATTRIBUTION
+from spectator.environments.cricket.real_match_record import ATTRIBUTION
 from tests.browser.conftest import Opener
 from tests.environments.cricket.real.cricsheet_files import cricsheet_of, simulated, written
 from tests.serving import Serving, serve, test_settings

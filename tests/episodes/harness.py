@@ -14,6 +14,7 @@ import pytest
 
 from spectator.bus import MemoryBus
 from spectator.clock import Clock, SystemClock
+from spectator.core_events import EpisodeEnded, core_fact
 from spectator.environments.world import World
 from spectator.episodes import plan as requests
 from spectator.episodes.controls import Control, EpisodeLimits, Pace
@@ -24,7 +25,7 @@ from spectator.episodes.restore import StopRequests
 from spectator.episodes.stream import EpisodeStream
 from spectator.episodes.supervisor import Supervisor
 from spectator.episodes.view import State, replay_state
-from spectator.events import EpisodeEnded, RecordedEvent, core_fact
+from spectator.events import RecordedEvent
 from spectator.steppers.local import OpenStepper, on_a_thread
 from tests.fakes import RecordingJournal, until
 

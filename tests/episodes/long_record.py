@@ -9,18 +9,9 @@ from typing import Any
 
 from spectator import __version__
 from spectator.clock import timestamp
+from spectator.core_events import DecisionMade, EpisodeEnded, EpisodeStarted, Seat, StepTaken, core_fact
 from spectator.episodes.view import ViewFold
-from spectator.events import (
-    DecisionMade,
-    EpisodeEnded,
-    EpisodeStarted,
-    Event,
-    EventData,
-    RecordedEvent,
-    Seat,
-    StepTaken,
-    core_fact,
-)
+from spectator.events import Event, EventData, RecordedEvent
 from spectator.journal.contract import Journal
 from spectator.journal.sql_journal import SqlJournal
 

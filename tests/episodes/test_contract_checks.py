@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spectator.core_events import DecisionMade
 from spectator.episodes.steps import checked_decision
 from spectator.errors import PolicyError
-from spectator.events import DecisionMade
 from spectator.llm.chat import ChatAnswer, ChatRequest, ToolCall, Usage
 from spectator.llm.exchanges import answered, call_answered
 from spectator.policies.policy import Decision

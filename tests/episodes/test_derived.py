@@ -14,6 +14,7 @@ import pytest
 
 from spectator.bus import MemoryBus, Overflow
 from spectator.catalog import load_world
+from spectator.core_events import EpisodePaused, Warned, core_fact
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.counting.world import CountingEnvironment
 from spectator.environments.world import World
@@ -27,16 +28,7 @@ from spectator.episodes.recovery import recover
 from spectator.episodes.replayer import verify
 from spectator.episodes.view import DerivedView, replay_state
 from spectator.errors import JournalUnavailable
-from spectator.events import (
-    EpisodePaused,
-    EventEncoder,
-    Fact,
-    RecordedEvent,
-    Warned,
-    core_fact,
-    decode,
-    encode_json,
-)
+from spectator.events import EventEncoder, Fact, RecordedEvent, decode, encode_json
 from spectator.journal.sql_journal import SqlJournal
 from spectator.steppers.local import inline
 from tests.episodes.harness import supervising

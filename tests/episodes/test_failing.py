@@ -12,6 +12,7 @@ import pytest
 
 from spectator.bus import MemoryBus
 from spectator.clock import SystemClock
+from spectator.core_events import EpisodeEnded, OnFailure, core_fact
 from spectator.environments.counting.world import CarefulCounter
 from spectator.environments.world import World
 from spectator.episodes.controls import Control, EndRequest
@@ -20,7 +21,6 @@ from spectator.episodes.plan import EpisodeRequest, plan_episode
 from spectator.episodes.recovery import recover
 from spectator.episodes.restore import UnfinishedRecord, rebuild
 from spectator.errors import EpisodeUnfinished, FailureClass, InvalidRequest, PolicyError
-from spectator.events import EpisodeEnded, OnFailure, core_fact
 from spectator.observations import Observation
 from spectator.policies.policy import Decision
 from spectator.steppers.local import on_a_thread

@@ -14,24 +14,21 @@ from hypothesis import strategies as st
 
 from spectator.bus import MemoryBus, Overflow
 from spectator.catalog import load_world, world_names
-from spectator.environments.world import World
-from spectator.episodes.view import FEED_LENGTH, replay_state, with_patch, without_nulls
-from spectator.errors import EpisodeNotFound, EpisodeOver
-from spectator.events import (
+from spectator.core_events import (
     CORE_EVENTS,
     ActionRefused,
     DecisionMade,
     EpisodeEnded,
     EpisodePaused,
-    Fact,
     ModelExchange,
     NarrationLine,
-    RecordedEvent,
     Warned,
     core_fact,
-    decode,
-    encode_json,
 )
+from spectator.environments.world import World
+from spectator.episodes.view import FEED_LENGTH, replay_state, with_patch, without_nulls
+from spectator.errors import EpisodeNotFound, EpisodeOver
+from spectator.events import Fact, RecordedEvent, decode, encode_json
 from spectator.json_values import apply_patch
 from spectator.narration.commentary import Line
 from tests.episodes.harness import drive, plan_of, stream_of, types

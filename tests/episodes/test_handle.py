@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from spectator.core_events import EpisodeEnded
 from spectator.episodes.handle import EpisodeHandle
 from spectator.errors import JournalError
-from spectator.events import EpisodeEnded
 
 
 class AtOnce:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from spectator.episodes import reader
+from spectator.episodes import derived_pages, reader
 from spectator.episodes import supervisor as hosting
 from spectator.episodes.checkpoints import Checkpointer
 from spectator.episodes.reader import ViewReader
@@ -25,15 +25,15 @@ from tests.episodes.harness import supervising
 from tests.fakes import ManualClock
 
 EPISODE = "ep-0001"
-LENGTHS = {"WORTH_KEEPING": 3000, "READ_CHARACTERS": 2000, "KEPT_TEXTS": 6000, "MARKS": 4, "CURSORS": 2}
+LENGTHS = {"READ_CHARACTERS": 2000, "KEPT_TEXTS": 6000, "MARKS": 4, "CURSORS": 2}
 
 
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is long is short here."""
+    monkeypatch.setattr(reader, "WORTH_KEEPING", 3000)
     for name, value in LENGTHS.items():
-        if hasattr(reader, name):
-            monkeypatch.setattr(reader, name, value)
+        monkeypatch.setattr(derived_pages, name, value)
 
 
 async def played(folder: Path, **asked: Any) -> SqlJournal:
@@ -196,7 +196,7 @@ def test_a_state_within_a_long_derived_view_is_derived_from_a_mark_near_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "BEFORE_END", 20)
-    monkeypatch.setattr(reader, "MARKS", 64)
+    monkeypatch.setattr(derived_pages, "MARKS", 64)
 
     async def scenario() -> None:
         journal = await played(tmp_path, view="derived")

@@ -10,9 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from spectator.core_events import StepTaken, core_fact
 from spectator.environments.contract import Stepped
 from spectator.episodes.steps import facts_of_step
-from spectator.events import Fact, StepTaken, core_fact, encode_json
+from spectator.events import Fact, encode_json
 from spectator.observations import Observation
 
 DECIDED = Fact("decision.made", {"action": {}})

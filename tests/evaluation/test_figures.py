@@ -12,7 +12,8 @@ import pytest
 
 from spectator.catalog import load_world
 from spectator.errors import JournalError
-from spectator.evaluation.figures import MEASURES, EpisodeFigures, FigureStore, Gauge, figures_of, measures_of
+from spectator.evaluation.figure_store import FigureStore
+from spectator.evaluation.figures import MEASURES, EpisodeFigures, Gauge, figures_of, measures_of
 from spectator.events import Event, RecordedEvent, record
 from tests.evaluation.played import played
 

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 from spectator.catalog import load_world
+from spectator.core_events import FailedDecisions
 from spectator.errors import INVALID_ANSWERS, FailureClass
 from spectator.evaluation.figures import EpisodeFigures, SeatFigures
-from spectator.evaluation.report import Row, certain, conclusions, forest, plots_of, report_page, round_ticks
+from spectator.evaluation.forest_plot import Row, forest, round_ticks
+from spectator.evaluation.report import certain, conclusions, plots_of, report_page
 from spectator.evaluation.results import Estimate, Results, results_of
 from spectator.evaluation.schedule import EvaluationRequest, Schedule, ScheduledMatch, plan_evaluation
 from spectator.evaluation.standings import Standings
-from spectator.events import FailedDecisions
 
 COMMAND = ["spectator", "evaluate", "--out", "a folder & more"]
 

@@ -11,10 +11,12 @@ from typing import Any, get_args
 
 import pytest
 
+from spectator.core_events import FailedDecisions
 from spectator.errors import FAILURES, INVALID_ANSWERS, FailureClass, JournalError
-from spectator.evaluation.figures import EpisodeFigures, FigureStore, SeatFigures
+from spectator.evaluation.figure_store import FigureStore
+from spectator.evaluation.figures import EpisodeFigures, SeatFigures
 from spectator.evaluation.standings import Scorekeeper, Standings
-from spectator.events import FailedDecisions, RecordedEvent
+from spectator.events import RecordedEvent
 from spectator.journal.sql_journal import SqlJournal
 from tests.evaluation.played import played
 from tests.fakes import until

@@ -6,15 +6,8 @@ from array import array
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spectator.events import (
-    DecisionMade,
-    Event,
-    ModelExchange,
-    RecordedEvent,
-    RecordedReply,
-    core_fact,
-    record,
-)
+from spectator.core_events import DecisionMade, ModelExchange, RecordedReply, core_fact
+from spectator.events import Event, RecordedEvent, record
 from spectator.llm.exchanges import fingerprint
 from spectator.model_calls import ModelCall
 

@@ -22,7 +22,8 @@ from spectator.errors import JournalUnavailable, LeaseLost
 from spectator.events import RecordedEvent, record
 from spectator.journal.contract import Chain
 from spectator.journal.coordination import FleetRow, FleetRuns
-from spectator.journal.ownership import FlightLimit, Ownership
+from spectator.journal.held_leases import FlightLimit
+from spectator.journal.ownership import Ownership
 from spectator.journal.retention import Keep
 from spectator.journal.sql_journal import SqlJournal
 from tests.journal.records import ended, run, said, seqs, started

@@ -20,9 +20,9 @@ from spectator.llm.schema import UnsupportedSchema, first_violation
 from spectator.llm.tool_calls import check_call, find_calls
 from spectator.llm.wire_forms import encode_request
 from spectator.observations import LegalAction
+from spectator.policies.action_catalogue import strict_tools
 from spectator.policies.model_settings import ModelSettings
 from spectator.policies.policy import Decision
-from spectator.policies.prompts import strict_tools
 from spectator.policies.turns import DecisionInProgress
 
 MATCHES: Sequence[tuple[str, Mapping[str, Any], str]] = (

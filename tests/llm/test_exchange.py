@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from spectator.core_events import ModelExchange
 from spectator.errors import EndpointBusy
-from spectator.events import ModelExchange, encode_json
+from spectator.events import encode_json
 from spectator.json_values import json_encoder
 from spectator.llm.chat import (
     ChatAnswer,

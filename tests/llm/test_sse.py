@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spectator.llm.client import EventReader
+from spectator.llm.answer_reader import EventReader
 
 STREAM = (
     ': hello\nevent: x\nid: 1\ndata: {"a": "ä"}\n\ndata:tight\n\n: ping\n\n'

@@ -8,8 +8,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+from spectator.core_events import NarrationClip
 from spectator.errors import EpisodeOver
-from spectator.events import Event, NarrationClip, RecordedEvent, record
+from spectator.events import Event, RecordedEvent, record
 from spectator.narration.clip_store import ClipStore
 from spectator.narration.commentary import Speech, SpeechFailure
 from spectator.narration.narrator import MAX_BREATH_S, NarrationCounts, Narrator, NarratorPorts

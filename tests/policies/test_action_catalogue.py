@@ -7,7 +7,7 @@ from typing import Any
 
 from spectator.llm.exchanges import fingerprint
 from spectator.observations import LegalAction
-from spectator.policies.prompts import ActionCatalogue
+from spectator.policies.action_catalogue import ActionCatalogue
 
 
 class OwnDict(dict[str, Any]):

@@ -73,22 +73,6 @@ def test_a_reader_finds_everything_in_the_text(style: Style) -> None:
     assert body["messages"][1]["content"].startswith("A note.\n\n")
 
 
-def test_tools_ask_for_a_reason_first_and_keep_the_rest_of_the_schema() -> None:
-    say, wait = prompts.tools(LEGAL)
-    assert say["function"]["name"] == "say" and say["function"]["description"] == "Say it."
-    parameters = say["function"]["parameters"]
-    assert list(parameters["properties"]) == ["reason", "text"]
-    assert (parameters["required"], parameters["additionalProperties"]) == (["text"], False)
-    assert list(wait["function"]["parameters"]["properties"]) == ["reason"]
-    assert "reason" not in str(SCHEMA), "the world's own schema was changed"
-
-
-def test_a_worlds_own_reason_is_left_alone() -> None:
-    own = {"type": "object", "properties": {"reason": {"type": "integer"}}}
-    [tool] = prompts.tools([{"tool": "claim", "arguments": own}])
-    assert tool["function"]["parameters"]["properties"] == {"reason": {"type": "integer"}}
-
-
 @pytest.mark.parametrize("style", ["tools", "json", "xml"])
 def test_several_actions_are_asked_for_only_when_wanted(style: Style) -> None:
     assert "up to 6 legal actions" in prompts.instructions("home", "A game.", style, 6)

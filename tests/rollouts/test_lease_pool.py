@@ -12,8 +12,9 @@ from spectator.clock import SystemClock
 from spectator.errors import JournalError
 from spectator.runs.interactor import RunState
 from spectator.runs.leased_log import Heartbeat
+from spectator.runs.remaining_episodes import LONGEST_PAUSE_S, PAUSE_S, RemainingEpisodes
 from spectator.runs.run_plan import RunPlan
-from spectator.runs.scheduler import LONGEST_PAUSE_S, PAUSE_S, LeasePool, RemainingEpisodes
+from spectator.runs.scheduler import LeasePool
 from tests.fakes import ManualClock
 
 

@@ -21,7 +21,7 @@ from spectator.collector.collector import collect_episode
 from spectator.episodes.replayer import verify
 from spectator.errors import RETRIED_FAILURES, ConfigurationError
 from spectator.events import RecordedEvent, record
-from spectator.exports.groups import GroupRule, row_of_group
+from spectator.exports.groups import GroupRule, rows_of_group
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.invalid_answers import InvalidAnswers
@@ -375,7 +375,7 @@ def test_the_state_of_a_group_is_told_from_the_journal_alone(
                 await journal.append([ended_with(name, failure)])
         found = await journal.episodes(EpisodeFilter(group_id="g"))
         rule = GroupRule(size, attempts=2, retried=RETRIED_FAILURES)
-        row = await row_of_group(journal, found[::-1], rule)
+        [row] = await rows_of_group(journal, found[::-1], rule)
         assert (row["state"], row["usable"], row["rewards"]) == (state, 0, [])
         assert row["size"] == (size or len({name[0] for name in attempts}))
         assert sum(row["failures"].values()) == len(attempts)

@@ -17,13 +17,13 @@ from ulid import ULID
 
 from spectator.catalog import load_world
 from spectator.clock import SystemClock
+from spectator.core_events import OnFailure
 from spectator.environments.counting.world import CarefulCounter, CountingEnvironment
 from spectator.environments.world import World
 from spectator.episodes.controls import Pace
 from spectator.episodes.plan import EpisodeRequest, plan_episode
-from spectator.evaluation.figures import FigureStore
+from spectator.evaluation.figure_store import FigureStore
 from spectator.evaluation.match_player import MatchPlayer, plays_anywhere
-from spectator.events import OnFailure
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal
 from spectator.observations import Observation

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from server.settings import Settings
-from spectator.evaluation.figures import FILE as FIGURES_FILE
-from spectator.evaluation.figures import FigureStore
+from spectator.evaluation.figure_store import FILE as FIGURES_FILE
+from spectator.evaluation.figure_store import FigureStore
 from spectator.policies.spending import UNCOVERED
 from tests.llm.brains import Said, batsman, counter, obedient, say
 from tests.llm.endpoints import endpoint, write_captains

@@ -27,6 +27,7 @@ from simloom import World as Universe
 
 from server.viewers.audience import EpisodeSignals
 from spectator.bus import MemoryBus, Overflow
+from spectator.core_events import NarrationClip, View
 from spectator.episodes.controls import EpisodeLimits, Pace
 from spectator.episodes.handle import EpisodeHandle
 from spectator.episodes.plan import EpisodeRequest
@@ -37,7 +38,7 @@ from spectator.episodes.restore import rebuild
 from spectator.episodes.supervisor import Supervisor
 from spectator.episodes.view import replay_state
 from spectator.errors import EpisodeError, JournalError
-from spectator.events import NarrationClip, RecordedEvent, View
+from spectator.events import RecordedEvent
 from spectator.steppers.local import inline
 from tests.simulated.disk import LATENCIES_S, Faults, SimulatedJournal
 from tests.simulated.sockets import ViewersSide, Watched

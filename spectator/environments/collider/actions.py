@@ -16,7 +16,6 @@ from spectator.environments.contract import ObservationModel, OptionsModel, Stat
 BACKGROUND_FUNCTIONS: Final = ("exponential", "power_law", "quadratic", "cubic", "quartic", "dijet")
 """Background functions; names of the analysis library."""
 
-
 CANDLE_EVENTS: Final = 30
 """Fewer events of a known resonance cannot be fitted."""
 

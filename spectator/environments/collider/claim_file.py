@@ -21,16 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from spectator import __version__
 from spectator.environments.collider.analysis.mass_scan import global_significance, scan
 from spectator.environments.collider.analysis.resonance import fit_resonance
-from spectator.environments.collider.analysis.shapes import (
-    ORDERS,
-    fit_background,
-    voigt_bins,
-    z_of_p,
-)
-from spectator.environments.collider.analysis.significance import (
-    spurious_signal,
-    upper_limit,
-)
+from spectator.environments.collider.analysis.shapes import ORDERS, fit_background, voigt_bins, z_of_p
+from spectator.environments.collider.analysis.significance import spurious_signal, upper_limit
 from spectator.environments.collider.looks import global_p
 from spectator.environments.collider.operations.inference import peak_at, resolution_at
 from spectator.errors import EpisodeNotFound, FieldError, InvalidRequest, JournalDamaged, field_errors

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final, Literal, get_args
+from typing import Final, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -111,7 +111,6 @@ TIERS: Final[Mapping[Difficulty, Tier]] = {
     "expert": Tier(5.5, 100.0, 5, 0.50, 0.010, 0.15, (0.6, 0.5), 0.45, 0.3),
 }
 """Tiers by name."""
-
 
 OPEN_DATA: Final = ("open_data_dimuon", "open_data_4l")
 
@@ -304,8 +303,6 @@ SHARES: Final[Mapping[str, float]] = {
 MAX_EVENTS: Final = 2.0e5
 """Most background events of a channel in a campaign: above it no smooth function fits."""
 
-SCENARIOS: Final[Sequence[str]] = get_args(Scenario)
-
 _BEAMS: Final = (
     (7.0, 6.0, 10.0, 10.0),
     (8.0, 5.0, 9.0, 20.0),
@@ -326,7 +323,7 @@ def draw(scenario: str, difficulty: Difficulty, seed: int) -> tuple[Task, Nature
     """Draw the campaign of a seed.
 
     Args:
-        scenario: One of :data:`SCENARIOS`.
+        scenario: A :data:`Scenario`.
     """
     if scenario == "any":
         chance = random.Random(derive_seed(seed, "collider", "scenario"))

@@ -47,7 +47,6 @@ days, rates of a process in fb and of the trigger in Hz; z in standard deviation
 {legend(ColliderObservation)}"""
 """Part of the prompt that is the same in every campaign."""
 
-
 TOOLS: Final[Sequence[LegalAction]] = [
     LegalAction(tool=tool, arguments=schema) for tool, schema in schemas_of_all().items()
 ]
@@ -77,7 +76,6 @@ BRIEF_LINES: Final = (
 
 RENDERING: Final = Rendering(guide=GUIDE, actions=actions, brief=BRIEF, brief_lines=BRIEF_LINES)
 """Prompt of a campaign for language models."""
-
 
 _PANEL: Final = Path(__file__).parent / "panel"
 

@@ -15,11 +15,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from spectator.environments.cricket.laws import MAX_OVERS
-from spectator.environments.cricket.real_matches import (
-    MatchPlace,
-    RealWicket,
-    Stop,
-)
+from spectator.environments.cricket.real_match_record import MatchPlace, RealWicket, Stop
 from spectator.errors import SpectatorError
 from spectator.text import clean_text
 

@@ -29,17 +29,15 @@ from spectator.environments.cricket.match.engine import (
 from spectator.environments.cricket.match.game import Game
 from spectator.environments.cricket.match.starts import START_NAMES, match_arranged, play_to_start
 from spectator.environments.cricket.people import MAX_UNEVEN, TEAMS
-from spectator.environments.cricket.real_matches import (
+from spectator.environments.cricket.real_match_record import (
     START,
     MatchPlace,
     RealMatch,
-    new_match,
     place_of,
-    reach,
     shown,
-    start_at,
     teams_at,
 )
+from spectator.environments.cricket.real_matches import new_match, reach, start_at
 from spectator.environments.world import derive_seed
 from spectator.events import Fact, optional_field
 from spectator.observations import Observation, Refusal

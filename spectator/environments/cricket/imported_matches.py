@@ -31,7 +31,7 @@ from spectator.environments.cricket.match.engine import Match, load_model
 from spectator.environments.cricket.match.forecasts import read_state
 from spectator.environments.cricket.match.game import Game
 from spectator.environments.cricket.ratings import Duel, Rating, Ratings, rate
-from spectator.environments.cricket.real_matches import (
+from spectator.environments.cricket.real_match_record import (
     ATTRIBUTION,
     MatchPlace,
     OverPrice,
@@ -39,10 +39,9 @@ from spectator.environments.cricket.real_matches import (
     RealPlayer,
     RecordError,
     Stop,
-    new_match,
-    replay,
     side_of,
 )
+from spectator.environments.cricket.real_matches import new_match, replay
 from spectator.environments.cricket.scorebook_compiler import Compiled, compile_record, habits_of
 from spectator.environments.world import Pack, derive_seed
 from spectator.errors import ConfigurationError

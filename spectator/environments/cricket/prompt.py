@@ -10,10 +10,7 @@ from typing import Any, Final
 
 from spectator.environments.cricket.ball.situation import LENGTHS, LINES
 from spectator.environments.cricket.captaincy.arguments import TOOLS, argument_schema
-from spectator.environments.cricket.grading import (
-    QUALITY_SHARE,
-    RESULT_SHARE,
-)
+from spectator.environments.cricket.grading import QUALITY_SHARE, RESULT_SHARE
 from spectator.environments.cricket.match.captain_state import CALLS_A_TURN, FREE_CALLS
 from spectator.environments.cricket.match.engine import DEATH_SHARE
 from spectator.environments.cricket.match.field import BOUNDARY_M, PITCH_M, PRESETS, RING_M

@@ -16,7 +16,7 @@ from spectator.environments.cricket.cricsheet import (
     SheetReplacement,
 )
 from spectator.environments.cricket.people import BowlingKind, Role
-from spectator.environments.cricket.real_matches import (
+from spectator.environments.cricket.real_match_record import (
     MatchPlace,
     RealInnings,
     RealMatch,

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from spectator.events import FailedDecisions
+from spectator.core_events import FailedDecisions
 from spectator.journal.encoding import atomic_file
 
 if TYPE_CHECKING:

@@ -16,10 +16,11 @@ from typing import IO, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from spectator.core_events import DecisionSource, FailedDecisions
 from spectator.environments.world import MAX_SEED, Pack, World
 from spectator.errors import BundleError, JournalDamaged, field_errors
 from spectator.evaluation.results import Results
-from spectator.events import DecisionSource, FailedDecisions, encode_json
+from spectator.events import encode_json
 from spectator.journal.transfer import check_sqlite_journal
 
 MANIFEST: Final = "manifest.json"

@@ -14,7 +14,7 @@ from spectator.environments.collider.actions import TOOLS, ColliderObservation
 from spectator.environments.collider.environment import ColliderEnvironment
 from spectator.environments.collider.reference_physicist import ReferencePhysicist
 from spectator.environments.collider.world import WORLD
-from spectator.policies.prompts import tools
+from spectator.policies.action_catalogue import ActionCatalogue
 from spectator.policies.short_prompts import brief_actions, stepped_actions
 from tests.environments.collider.campaigns import Call, one_run, opened
 
@@ -39,7 +39,7 @@ def test_what_the_reference_sends_fits_the_schemas_that_are_offered() -> None:
         action = policy.choose(observation).action
         offered = {each["tool"]: each["arguments"] for each in observation.legal_actions}
         jsonschema.validate(action["arguments"], offered[action["tool"]])
-        functions = tools(observation.legal_actions)
+        functions, _ = ActionCatalogue(observation.legal_actions).tools()
         assert all(len(each["function"]["description"]) > 10 for each in functions)
         assert len(json.dumps(observation.to_json())) < 60_000
         observation = environment.step(action)

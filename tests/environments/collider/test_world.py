@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from spectator.environments.collider.environment import ColliderEnvironment
-from spectator.environments.collider.scenarios import SCENARIOS
+from spectator.environments.collider.scenarios import Scenario
 from spectator.environments.collider.world import WORLD
 from spectator.environments.conformance import check_world, play
 from tests.hash_seeds import printed
@@ -30,7 +30,7 @@ def test_it_conforms_in_every_tier(difficulty: str) -> None:
     check_world(WORLD, options={"difficulty": difficulty}, seed=5)
 
 
-@pytest.mark.parametrize("scenario", SCENARIOS)
+@pytest.mark.parametrize("scenario", get_args(Scenario))
 def test_it_conforms_in_every_scenario(scenario: str) -> None:
     check_world(WORLD, options={"scenario": scenario, "difficulty": "hard"}, seed=8)
 

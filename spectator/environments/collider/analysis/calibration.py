@@ -9,11 +9,7 @@ from typing import Final
 
 from numpy.typing import ArrayLike
 
-from spectator.environments.collider.analysis.checks import (
-    checked_choice,
-    checked_edges,
-    invalid,
-)
+from spectator.environments.collider.analysis.checks import checked_choice, checked_edges, invalid
 from spectator.environments.collider.analysis.open_data import PDG
 from spectator.environments.collider.analysis.resonance import ResonanceFit, fit_resonance
 

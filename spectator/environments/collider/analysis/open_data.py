@@ -49,7 +49,6 @@ PDG: Final[Mapping[str, PdgValue]] = {
 }
 """Particles by short name. Source: Particle Data Group, as in ``particle`` 1.1."""
 
-
 _DATA: Final = files("spectator.environments.collider") / "data"
 
 

@@ -21,18 +21,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from spectator.environments.collider.analysis.checks import (
-    Floats,
-    checked_number,
-    checked_spectrum,
-    invalid,
-)
-from spectator.environments.collider.analysis.likelihood import (
-    Minimum,
-    PeakSearch,
-    YieldProblem,
-    peak_search,
-)
+from spectator.environments.collider.analysis.checks import Floats, checked_number, checked_spectrum, invalid
+from spectator.environments.collider.analysis.likelihood import Minimum, PeakSearch, YieldProblem, peak_search
 from spectator.environments.collider.analysis.shapes import (
     FWHM_OF_SIGMA,
     design,
@@ -350,7 +340,6 @@ share of the spectrum, of which the rest must show whether a background fits."""
 
 LEAST_BESIDE: Final = 0.6
 """Least share of the bins beside all peaks."""
-
 
 FURTHER_PEAKS: Final = 2
 CLEAR_PEAK: Final = 5.0

@@ -29,11 +29,7 @@ from spectator.environments.collider.operations.inference import (
     resolution_at,
     with_events_at,
 )
-from spectator.environments.collider.operations.preparation import (
-    events_per_fb,
-    run_yield,
-    yield_error,
-)
+from spectator.environments.collider.operations.preparation import events_per_fb, run_yield, yield_error
 from spectator.environments.collider.physics import energy_gain
 from spectator.environments.collider.task import HardRule, six
 
@@ -42,7 +38,6 @@ MANY_EVENTS: Final = 25
 
 CURVE_MASSES: Final = 13
 """Masses at which the limits of a window are drawn, evenly in their logarithm."""
-
 
 EVENTS_A_COEFFICIENT: Final = 20
 """Events of a spectrum for each coefficient of its background; with fewer a power law is fitted."""

@@ -13,10 +13,7 @@ from spectator.environments.collider import actions
 from spectator.environments.collider.analysis.mass_scan import global_significance, scan
 from spectator.environments.collider.analysis.resonance import fit_resonance
 from spectator.environments.collider.analysis.shapes import FWHM_OF_SIGMA, z_of_p
-from spectator.environments.collider.analysis.significance import (
-    background_misfit,
-    spurious_signal,
-)
+from spectator.environments.collider.analysis.significance import background_misfit, spurious_signal
 from spectator.environments.collider.experiment import ChannelAnalysis, Laboratory
 from spectator.environments.collider.looks import global_p
 from spectator.environments.collider.task import HardRule, six

@@ -176,7 +176,6 @@ there."""
 WICKET_FIT: Final = 1.0
 """Log ratio of wickets per log ratio of runs of a match-up, with the opposite sign."""
 
-
 PLACE_COST: Final = 0.03
 """Log runs that a batter loses for each place in the order above or below the natural one."""
 MAX_PLACES: Final = 5

@@ -11,13 +11,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from spectator.environments.cricket.ball.prices import RUNS
-from spectator.environments.cricket.ball.situation import (
-    LINES,
-    PACES,
-    PLANNED_LENGTHS,
-    SHOTS,
-    DeliveryPlan,
-)
+from spectator.environments.cricket.ball.situation import LINES, PACES, PLANNED_LENGTHS, SHOTS, DeliveryPlan
 from spectator.environments.cricket.ball.tables import CATEGORIES, FOUR, RUN_OUT, SIX, WICKET
 from spectator.environments.cricket.captaincy.arguments import ADVANCING, PlacedFielder
 from spectator.environments.cricket.captaincy.lookahead import (

@@ -67,7 +67,6 @@ STANDARD_FIELDS: Final[Mapping[int, tuple[str, ...]]] = {
 }  # fmt: skip
 """Positions of ``standard``, by the maximum of fielders outside the ring."""
 
-
 PITCH_M: Final = 20.12
 """Distance between the stumps, 22 yards (Law 6.1)."""
 CREASE_M: Final = 1.22

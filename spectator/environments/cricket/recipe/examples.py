@@ -20,12 +20,7 @@ from typing import Any, Final, Literal
 import numpy as np
 
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.ball.situation import (
-    LINES,
-    PLANNED_LENGTHS,
-    SHOTS,
-    DeliveryPlan,
-)
+from spectator.environments.cricket.ball.situation import LINES, PLANNED_LENGTHS, SHOTS, DeliveryPlan
 from spectator.environments.cricket.captaincy.lookahead import (
     INTENTS,
     MIN_CALL_GAIN,

@@ -16,14 +16,8 @@ from spectator.environments.cricket.cricsheet import CricsheetError, read_scoreb
 from spectator.environments.cricket.imported_matches import Imported, import_matches
 from spectator.environments.cricket.laws import Innings, format_of
 from spectator.environments.cricket.match.engine import load_model
-from spectator.environments.cricket.real_matches import (
-    MatchPlace,
-    RecordError,
-    new_match,
-    place_of,
-    reach,
-    teams_at,
-)
+from spectator.environments.cricket.real_match_record import MatchPlace, RecordError, place_of, teams_at
+from spectator.environments.cricket.real_matches import new_match, reach
 from spectator.environments.cricket.scorer import decide
 from tests.environments.cricket.real.cricsheet_files import cricsheet_of, deliveries, simulated, written
 

@@ -23,7 +23,8 @@ from spectator.environments.cricket.match.engine import Match, load_model
 from spectator.environments.cricket.match.starts import advance, position
 from spectator.environments.cricket.people import Squad, draw_fixture, teams_of
 from spectator.environments.cricket.ratings import Duel, rate
-from spectator.environments.cricket.real_matches import ATTRIBUTION, MatchPlace, new_match, reach
+from spectator.environments.cricket.real_match_record import ATTRIBUTION, MatchPlace
+from spectator.environments.cricket.real_matches import new_match, reach
 from spectator.episodes.plan import EpisodeRequest, plan_episode
 from spectator.errors import ConfigurationError, InvalidRequest
 from tests.environments.cricket.real.cricsheet_files import cricsheet_of, simulated, written

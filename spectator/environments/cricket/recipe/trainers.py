@@ -129,7 +129,7 @@ def learn(
                 group["lr"] = now
             tensors = ExampleBatch(batch, device, context)
             lost, _ = losses(network, tensors)
-            acted = (lost * tensors.acts).sum() / tensors.acts.sum()
+            acted = (lost * tensors.acts).sum() / tensors.acts.sum().clamp(min=1)
             loss = lost.mean() + acted
             optimizer.zero_grad(set_to_none=True)
             loss.backward()

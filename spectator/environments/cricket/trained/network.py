@@ -151,12 +151,17 @@ class Network:
         try:
             with np.load(content) as file:
                 arrays = {name: file[name] for name in file.files if name != "head"}
-                return cls(arrays, json.loads(str(file["head"])))
+                network = cls(arrays, json.loads(str(file["head"])))
         except (ValueError, LookupError, TypeError, AttributeError, BadZipFile) as error:
             raise ConfigurationError(
                 f"the weights are not those of a cricket captain ({type(error).__name__}); use the folder "
                 "`captain` that `spectator train cricket-captain` writes"
             ) from error
+        if not all(np.isfinite(one).all() for one in arrays.values()):
+            raise ConfigurationError(
+                "the weights hold values that are not finite numbers, so the training failed; train again"
+            )
+        return network
 
 
 class Memory:

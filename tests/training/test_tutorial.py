@@ -111,13 +111,17 @@ def test_a_server_seats_it_and_shows_the_result(done: Mapping[str, Result], fold
         folder / "data", environment="cricket", captains_file=folder / "captains.toml", max_episodes=2
     )
     with serve(settings) as app, httpx.Client(base_url=app.base_url, timeout=30) as client:
-        worlds = client.get("/api/catalog").json()
+        worlds = client.get("/custom/catalog").json()["environments"]
         board = client.get("/api/leaderboard").json()
         begun = client.post(
             "/custom/start_episode",
             json={"captain_preset": "mine", "opponent_choice": "mine", "max_overs": 1, "pace": "max"},
         )
-    assert '"mine"' in json.dumps(worlds)
+    [cricket] = [one for one in worlds if one["name"] == "cricket"]
+    for seat in ("captains", "opponents"):
+        [mine] = [one for one in cricket[seat] if one["name"] == "mine"]
+        assert (mine["label"], mine["source"], mine["missing"]) == ("My captain", "model", None)
+    assert cricket["suggested_captain"] == "trained"
     assert "mine" in {captain["name"] for one in board["verified"] for captain in one["captains"]}
     assert begun.status_code == 202, begun.text
 

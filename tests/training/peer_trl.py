@@ -197,9 +197,11 @@ def of_the_page(words: Any, shape: Any) -> list[list[str]]:
     small: dict[str, Any] = {"use_cpu": True, "bf16": False, "report_to": []}
     short = {**small, "max_steps": 1, "save_strategy": "no"}
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        trainers = {"GRPOTrainer": Tiny, "GRPOConfig": partial(GRPOConfig, output_dir=folder, **small)}
-        trainers |= {"SFTTrainer": Student, "SFTConfig": partial(SFTConfig, **short)}
-        with mock.patch.multiple(trl, **trainers):
+        config = partial(GRPOConfig, output_dir=folder, **small)
+        imitation = partial(SFTConfig, **short)
+        with mock.patch.multiple(
+            trl, GRPOTrainer=Tiny, GRPOConfig=config, SFTTrainer=Student, SFTConfig=imitation
+        ):
             for page in PAGES:
                 exec(blocks(page.read_text()), {})
     return made

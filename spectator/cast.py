@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from spectator.catalog import LoadWorld, load_world
+from spectator.catalog import LoadWorld, load_world, world_names
 from spectator.clock import Clock
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError, InvalidRequest
-from spectator.policies.captains import ModelCaptain, load_captains, unpriced_captains
+from spectator.policies.captains import (
+    ModelCaptain,
+    TrainedCaptain,
+    load_captains,
+    load_trained,
+    unpriced_captains,
+)
+from spectator.policies.human import NAME as HUMAN
 from spectator.policies.human import human_preset
 from spectator.policies.model_presets import CaptainEndpoints, ModelSeat, model_presets
 from spectator.policies.policy import Policy, Preset
@@ -35,6 +42,7 @@ class Cast:
     """Adds models and people to every world, as captains and (if it has any) opponents.
 
     Args:
+        trained: Captains with weights of their own, by name; see :func:`load_trained`.
         live: Preset name of the model that plays as :data:`LIVE`.
         variables: Environment variables that hold the keys.
         rng: Draws waits and session names; not seeded.
@@ -43,7 +51,8 @@ class Cast:
         limits: See :class:`~spectator.policies.model_presets.CaptainEndpoints`.
 
     Raises:
-        ConfigurationError: ``live`` is not in the catalogue.
+        ConfigurationError: ``live`` is not in the catalogue, or a table of ``trained`` names a world without
+            such captains or has the name of another captain.
     """
 
     def __init__(
@@ -57,12 +66,14 @@ class Cast:
         person_s: float | None = None,
         limits: Path | None = None,
         data_dir: Path | None = None,
+        trained: Mapping[str, TrainedCaptain] | None = None,
     ) -> None:
         if live not in captains:
             raise ConfigurationError(
                 f"{LIVE}: unknown model captain {live!r}; use one of {', '.join(captains)}"
             )
         self._captains = captains
+        self._trained = dict(_own_presets(trained or {}))
         self._live = live
         self._variables = variables
         self._clock = clock
@@ -97,6 +108,7 @@ class Cast:
             rng=random.SystemRandom(),
             person_s=person_s,
             data_dir=data_dir,
+            trained=load_trained(user_file),
             limits=None if user_file is None else user_file.with_name(f"{user_file.name}{LIMITS}"),
         )
 
@@ -165,7 +177,8 @@ class Cast:
 
     def _with_everybody(self, world: World) -> World:
         stand_in = world.captains[world.default_captain].build
-        captains = {**world.captains, **self._presets(world, stand_in)}
+        own = {name: preset for (where, name), preset in self._trained.items() if where == world.name}
+        captains = {**world.captains, **own, **self._presets(world, stand_in)}
         if world.imported_packs is not None and self._data_dir is not None:
             world = replace(world, packs={**world.packs, **world.imported_packs(self._data_dir)})
         if not world.opponents:
@@ -174,7 +187,7 @@ class Cast:
         others = self._presets(world, stand_in)
         behind = others[self._live]
         live = replace(behind, name=LIVE, label=f"{behind.label} (live)")
-        return replace(world, captains=captains, opponents={**world.opponents, **others, LIVE: live})
+        return replace(world, captains=captains, opponents={**world.opponents, **own, **others, LIVE: live})
 
     def _presets(self, world: World, fallback: Callable[[int], Policy]) -> dict[str, Preset]:
         """Presets of the models and the person for a seat whose fallback is ``fallback``."""
@@ -202,3 +215,22 @@ class Cast:
             return known
         seat = ModelSeat(world.briefing, known[usual].build)
         return {**known, model.name: model.preset(seat, self._clock, self._rng)}
+
+
+def _own_presets(trained: Mapping[str, TrainedCaptain]) -> Iterator[tuple[tuple[str, str], Preset]]:
+    """Presets of users' own weights, by world and name."""
+    for name, one in trained.items():
+        try:
+            world = load_world(one.world)
+        except InvalidRequest as error:
+            raise ConfigurationError(f"trained.{name}.world: {error.fields[0].rule}") from error
+        if world.own_captain is None:
+            usable = ", ".join(known for known in world_names() if load_world(known).own_captain)
+            raise ConfigurationError(
+                f"trained.{name}.world: {one.world} has no captains with weights of their own; use {usable}"
+            )
+        if name in {*world.captains, *world.opponents, HUMAN, LIVE}:
+            raise ConfigurationError(
+                f"trained.{name}: {one.world} already has a captain {name!r}; use another name"
+            )
+        yield (one.world, name), world.own_captain(name, one)

@@ -40,7 +40,7 @@ class Seat(EventData):
     label: str = Field(description="Name shown to people")
     source: DecisionSource = Field(description="Kind of decision maker")
     fingerprint: str | None = optional_field(
-        "For a model, a digest of endpoint, model, style and sampling; absent for other decision makers"
+        "For a model, a digest of endpoint, model, style and sampling, or of its weights; else absent"
     )
 
 

@@ -219,6 +219,13 @@ def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
     "--layers", type=click.IntRange(min=1), default=8, show_default=True, help="Layers of the network."
 )
 @click.option(
+    "--tokens",
+    type=click.IntRange(min=512),
+    default=48_000,
+    show_default=True,
+    help="Tokens per training step of supervised training; fewer without a GPU.",
+)
+@click.option(
     "--decisions",
     type=click.IntRange(min=8),
     default=8_000,
@@ -250,6 +257,7 @@ def train(
     seeds: int,
     width: int,
     layers: int,
+    tokens: int,
     decisions: int,
     matches: int,
     words: int,
@@ -280,6 +288,7 @@ def train(
             width=width,
             layers=layers,
             heads=width // 32,
+            tokens=tokens,
             decisions=decisions,
             minibatch=max(8, decisions // 4),
             matches=matches,

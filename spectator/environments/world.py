@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
 
@@ -36,6 +36,9 @@ from spectator.policies.prompts import (
     legend,
     tool_and_arguments,
 )
+
+if TYPE_CHECKING:
+    from spectator.policies.captains import TrainedCaptain
 
 MAX_ANSWER: Final = 16_384
 """Default maximum length of a free-text action, in characters."""
@@ -171,6 +174,8 @@ class World:
             own; empty in worlds without such options.
         weigh_draft: Prices the calls that a person drafts, from the seat's observation and those calls, as
             JSON for the ``seat`` of its panel; ``None`` if the world does not price them.
+        own_captain: Makes, from a name and its table in the captains file, the preset of weights that a user
+            trained; ``None`` if the world has no such captains.
         rival_reward: Returns the reward of the other seats at the end, or a mapping with the reward of each,
             from the complete options and the parts of the agent's score (``rubric``), so that a model that
             plays every seat can be trained in each; ``None`` if only the agent can be trained.
@@ -226,6 +231,7 @@ class World:
     question: Callable[[Observation], Question | None] | None = None
     showcase: Sequence[tuple[str, str]] = ()
     weigh_draft: Callable[[Observation, Sequence[Any]], Mapping[str, Any]] | None = None
+    own_captain: Callable[[str, TrainedCaptain], Preset] | None = None
     rival_reward: RivalReward | None = None
     sides: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     moment_name: Callable[[Event, Mapping[str, Any]], str] | None = None

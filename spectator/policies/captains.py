@@ -1,4 +1,4 @@
-"""Language-model captains: built-in and user-defined tables, and their validation.
+"""Captains in TOML files: models behind endpoints, and weights that were trained here.
 
 Error messages name the field and never repeat a value, which could be a key.
 """
@@ -49,18 +49,20 @@ def variable_name(name: str) -> str:
     return name
 
 
-def table_problems(name: str, key: str, error: ValidationError, table: type[BaseModel]) -> list[str]:
-    """Return the errors of the table ``[captains.KEY]`` in the file ``name``.
+def table_problems(
+    name: str, key: str, error: ValidationError, table: type[BaseModel], kind: str = "captains"
+) -> list[str]:
+    """Return the errors of the table ``[KIND.KEY]`` in the file ``name``.
 
     They never contain values, because one of them may be a key.
     """
     problems = []
     for problem in error.errors(include_input=False):
-        field, rule = ".".join(["captains", key, *map(str, problem["loc"])]), problem["msg"]
+        field, rule = ".".join([kind, key, *map(str, problem["loc"])]), problem["msg"]
         if problem["type"] == "extra_forbidden" and len(problem["loc"]) == 1:
             rule = f"unknown field{_nearest(str(problem['loc'][0]), table)}"
         elif problem["type"] in ("model_type", "model_attributes_type"):
-            rule = f"must be a table [captains.{key}]"
+            rule = f"must be a table [{kind}.{key}]"
         problems.append(f"{name}: {field}: {rule.removeprefix('Value error, ')}")
     return problems
 
@@ -307,8 +309,27 @@ class ModelCaptain(BaseModel):
         return {name: masked(value) for name, value in sent.items()}
 
 
+class TrainedCaptain(BaseModel):
+    """One table ``[trained.NAME]``: weights that `spectator train` made; the captain's name is NAME."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    label: str = Field(min_length=1, max_length=80, description="Name shown to people")
+    world: str = Field(min_length=1, max_length=80, description="World that it plays")
+    weights: Path = Field(
+        description="Folder with its weights and their card, relative to the folder of the file"
+    )
+
+    @field_validator("weights")
+    @classmethod
+    def _named(cls, weights: Path) -> Path:
+        if weights == Path():
+            raise ValueError("must name a folder, such as my-captain/captain")
+        return weights
+
+
 PREFIX: Final = "llm:"
-"""Prefix of the preset names; the name of the captain's table follows."""
+"""Prefix of the preset names of models; the name of the captain's table follows."""
 
 NAME: Final = re.compile(r"[a-z0-9._-]{1,48}")
 """Valid names of a captain's table."""
@@ -328,6 +349,19 @@ def load_captains(user_file: Path | None = None) -> dict[str, ModelCaptain]:
     if user_file is not None:
         captains |= parse_captains(read_user_file(user_file), str(user_file))
     return captains
+
+
+def load_trained(user_file: Path | None) -> dict[str, TrainedCaptain]:
+    """Load the user's own trained captains, by name, with absolute folders.
+
+    Raises:
+        ConfigurationError: See :func:`load_captains`.
+    """
+    if user_file is None:
+        return {}
+    found = parse_tables(read_user_file(user_file), str(user_file))[1]
+    folder = user_file.absolute().parent
+    return {name: one.model_copy(update={"weights": folder / one.weights}) for name, one in found.items()}
 
 
 def unpriced_captains(captains: Mapping[str, ModelCaptain], variables: Mapping[str, str]) -> list[str]:
@@ -355,26 +389,41 @@ def read_user_file(user_file: Path) -> str:
 
 
 def parse_captains(text: str, name: str) -> dict[str, ModelCaptain]:
-    """Parse the TOML text of the file ``name``; see :func:`load_captains`."""
+    """Parse the models in the TOML text of the file ``name``; see :func:`load_captains`."""
+    return parse_tables(text, name)[0]
+
+
+def parse_tables(text: str, name: str) -> tuple[dict[str, ModelCaptain], dict[str, TrainedCaptain]]:
+    """Parse the TOML text of the file ``name``: models by preset name, trained captains by name.
+
+    Raises:
+        ConfigurationError: A table is invalid; names every invalid field.
+    """
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(f"{name} is not TOML: {error}") from error
-    tables = document.pop("captains", {})
-    problems = [f"{name}: {key}: unknown; use tables [captains.NAME]" for key in document]
-    if not isinstance(tables, dict):
-        raise ConfigurationError(f"{name}: captains: must be tables [captains.NAME]")
-    captains: dict[str, ModelCaptain] = {}
-    for key, table in tables.items():
-        if not NAME.fullmatch(key):
-            problems.append(
-                f"{name}: captains.{key}: invalid name; use 1 to 48 of the characters a-z 0-9 . _ -"
-            )
-            continue
-        try:
-            captains[PREFIX + key] = ModelCaptain.model_validate(table)
-        except ValidationError as error:
-            problems += table_problems(name, key, error, ModelCaptain)
+    kinds = {"captains": document.pop("captains", {}), "trained": document.pop("trained", {})}
+    problems = [f"{name}: {key}: unknown; use tables [captains.NAME] or [trained.NAME]" for key in document]
+    models: dict[str, ModelCaptain] = {}
+    trained: dict[str, TrainedCaptain] = {}
+    for kind, tables in kinds.items():
+        if not isinstance(tables, dict):
+            raise ConfigurationError(f"{name}: {kind}: must be tables [{kind}.NAME]")
+        for key, table in tables.items():
+            if not NAME.fullmatch(key):
+                problems.append(
+                    f"{name}: {kind}.{key}: invalid name; use 1 to 48 of the characters a-z 0-9 . _ -"
+                )
+                continue
+            form = ModelCaptain if kind == "captains" else TrainedCaptain
+            try:
+                if kind == "captains":
+                    models[PREFIX + key] = ModelCaptain.model_validate(table)
+                else:
+                    trained[key] = TrainedCaptain.model_validate(table)
+            except ValidationError as error:
+                problems += table_problems(name, key, error, form, kind)
     if problems:
         raise ConfigurationError("; ".join(problems))
-    return captains
+    return models, trained

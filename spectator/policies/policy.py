@@ -14,7 +14,7 @@ from typing import Any, Final, Literal, NamedTuple, Protocol, runtime_checkable
 from spectator.core_events import DecisionSource
 from spectator.errors import ConfigurationError, FailureClass
 from spectator.events import encode_json
-from spectator.llm.chat import DeltaKind
+from spectator.llm.chat import ChatEndpoint, DeltaKind
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation
 
@@ -215,7 +215,7 @@ class Preset:
         missing: What is needed before it can be used here; ``None`` if it is available.
         costs_money: Whether starting it needs the operator's token.
         mirrors: Whether it represents the preset of the agent's seat; never built itself.
-        fingerprint: Hash of a model's settings; ``None`` for other policies.
+        fingerprint: Hash of a model's settings or weights; ``None`` for other policies.
     """
 
     name: str
@@ -293,6 +293,15 @@ class HasFallback(Protocol):
 
     def falling_back_to(self, fallback: Callable[[int], Policy]) -> Callable[[int], Policy]:
         """Return a build with another fallback."""
+        ...
+
+
+@runtime_checkable
+class AsksEndpoint(Protocol):
+    """A ``Preset.build`` for models; a recorded endpoint can take the place of theirs."""
+
+    def asking(self, client: ChatEndpoint, seed: int) -> Policy:
+        """Return a new policy that uses ``client``."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""The recipe of the trained captain from nothing, at a tiny size, with torch: part of `make training`.
+"""The command of docs/tutorials/train-a-captain.md at a tiny size, with torch: part of `make training`.
 
 The name keeps it out of ``make test``, which collects ``test_*.py``.
 """
@@ -7,27 +7,41 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
+
+from spectator.cli import main
+from tests.training.test_tutorial import BLOCKS, COMMANDS
 
 ROOT = Path(__file__).resolve().parents[2]
 
 pytestmark = pytest.mark.timeout(600)
 
-TINY = (
-    "--workers 2 --examples 8 --supervised 8 --self-play 1 --seeds 1 --width 32 --layers 1 --decisions 40 "
-    "--matches 4 --vocabulary 20"
-).split()
+TINY = {
+    "--examples": "8", "--supervised": "8", "--self-play": "1", "--seeds": "1", "--width": "32",
+    "--layers": "1", "--decisions": "40", "--matches": "4", "--vocabulary": "20", "--tokens": "4000",
+}  # fmt: skip
+"""Instead of the page's values."""
+
+
+def command(folder: Path) -> list[str]:
+    """The page's command at a tiny size, without `spectator`."""
+    [line] = [one for one in COMMANDS if one.startswith("spectator train")]
+    words = shlex.split(line.replace("my-captain", str(folder)))[1:]
+    assert set(TINY) <= set(words)
+    return [TINY.get(before, word) for before, word in zip(["", *words], words, strict=False)]
 
 
 def train(folder: Path) -> str:
     python = Path(os.environ.get("SPECTATOR_TORCH_PYTHON", ROOT / ".venv-trl" / "bin" / "python"))
     assert python.exists(), "torch is not here; install it with: make trl-venv"
     done = subprocess.run(
-        [str(python), "-m", "spectator.cli", "train", "cricket-captain", "--folder", str(folder), *TINY],
+        [str(python), "-m", "spectator.cli", *command(folder)],
         capture_output=True, text=True, timeout=560, check=False, cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
@@ -53,6 +67,19 @@ def test_it_ends_with_weights_that_play(folder: Path) -> None:
     memory = Memory(captain)
     chances = memory.chances(memory.read(captain.tokenizer.encode("toss 5 pitch even even\n>")), [1, 2, 3])
     assert len(chances) == 3
+
+
+def test_it_plays_under_the_name_of_its_owner(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    [table] = [block for kind, block in BLOCKS if kind == "toml"]
+    (folder / "captains.toml").write_text(table.replace("my-captain/", ""))
+    monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(folder / "captains.toml"))
+    small = ["--option", "max_overs=1", "--option", "decisions=over"]
+    done = CliRunner().invoke(main, ["play", "cricket", "--captain", "mine", *small])
+    assert done.exit_code == 0, done.output
+    made = [
+        one["data"] for one in map(json.loads, done.stdout.splitlines()) if one["type"] == "decision.made"
+    ]
+    assert {one["source"] for one in made if one["actor"] == "home"} == {"model"}
 
 
 def test_it_keeps_a_curve_and_figures(folder: Path) -> None:

@@ -55,7 +55,7 @@ def test_trl_trains_on_the_tokens_of_a_rollout_function(told: Any) -> None:
 
 
 def test_the_trainers_of_the_page_are_made(told: Any) -> None:
-    assert told["page"] == [["quality", "CricketEnvironment"], ["value_reward"]]
+    assert told["page"] == [["quality", "CricketEnvironment"], ["value_reward"], ["value_reward"]]
 
 
 def test_log_probabilities_are_those_of_the_model_that_wrote(told: Any) -> None:

@@ -24,12 +24,13 @@ from datasets import Dataset
 from tokenizers import Tokenizer, models, pre_tokenizers, trainers
 from tokenizers.decoders import ByteLevel
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig, GRPOTrainer, SFTConfig, SFTTrainer
 
 from spectator.training.trl import part_reward, value_reward, world_environment
 from spectator.training.trl_rollouts import Sampled, WorldRollouts
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "training" / "trl.md"
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGES = [DOCS / "training" / "trl.md", DOCS / "tutorials" / "train-a-captain.md"]
 
 STILL = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
 """No dropout: the same tokens have the same probabilities twice."""
@@ -179,27 +180,38 @@ def sampled_by_the_model(trainer: Any) -> dict[str, Any]:
 
 
 def of_the_page(words: Any, shape: Any) -> list[list[str]]:
-    """Run the blocks of docs/training/trl.md as they are, with a tiny model that is not trained."""
+    """Run the blocks of the pages as they are, with a tiny model: imitation for a step, the rest for none."""
     made: list[list[str]] = []
 
     class Tiny(GRPOTrainer):  # type: ignore[misc]  # the package has no types
         def __init__(self, model: str, **given: Any) -> None:
-            super().__init__(model=Rote(shape), processing_class=words, **given)
+            super().__init__(**given | {"model": Rote(shape), "processing_class": words})
 
         def train(self) -> None:
             made.append(list(self.reward_func_names))
 
-    with tempfile.TemporaryDirectory() as folder:
-        config = partial(GRPOConfig, output_dir=folder, use_cpu=True, bf16=False, report_to=[])
-        with mock.patch.multiple(trl, GRPOTrainer=Tiny, GRPOConfig=config):
-            exec(blocks(PAGE.read_text()), {})
+    class Student(SFTTrainer):  # type: ignore[misc]
+        def __init__(self, model: str, **given: Any) -> None:
+            super().__init__(model=Rote(shape), processing_class=words, **given)
+
+    small: dict[str, Any] = {"use_cpu": True, "bf16": False, "report_to": []}
+    short = {**small, "max_steps": 1, "save_strategy": "no"}
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        config = partial(GRPOConfig, output_dir=folder, **small)
+        imitation = partial(SFTConfig, **short)
+        with mock.patch.multiple(
+            trl, GRPOTrainer=Tiny, GRPOConfig=config, SFTTrainer=Student, SFTConfig=imitation
+        ):
+            for page in PAGES:
+                exec(blocks(page.read_text()), {})
     return made
 
 
 def blocks(page: str) -> str:
     """The Python of a page, that for a machine with torch included."""
-    found = re.findall(r"^```(?:python)?\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
-    return "\n".join(one for one in found if not one.startswith("pip "))
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", page, re.MULTILINE | re.DOTALL)
+    commands = ("pip ", "python3 ", "spectator ", "export ")
+    return "\n".join(one for kind, one in found if kind != "toml" and not one.startswith(commands))
 
 
 def main() -> None:

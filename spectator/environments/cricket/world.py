@@ -7,6 +7,7 @@ kept outside this repository, so the two kinds never overlap.
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,7 +49,7 @@ from spectator.environments.cricket.show.summary import (
     sides,
 )
 from spectator.environments.cricket.simulation import simulate
-from spectator.environments.cricket.trained.captain import trained_captain
+from spectator.environments.cricket.trained.captain import own_captain, trained_captain
 from spectator.environments.world import SEALED_BIT, Pack, World, derive_seed
 
 SEEDS_A_PACK: Final = 40
@@ -174,6 +175,7 @@ WORLD = World(
     ),
     profile=PROFILE,
     profiles=PROFILES,
+    own_captain=partial(own_captain, VERSION),
     rival_reward=rival_reward,
     sides=sides,
     moment_name=moment_name,

@@ -25,7 +25,7 @@ from spectator.journal.contract import Chain, Journal, RecordedCall
 from spectator.observations import Observation
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_presets import ModelBuild
-from spectator.policies.policy import Decision, Policy, ScriptedPolicy, SeesTruth
+from spectator.policies.policy import AsksEndpoint, Decision, Policy, ScriptedPolicy, SeesTruth
 from spectator.policies.recorded_endpoint import PATIENCE_S, UnaskedEndpoint
 from spectator.steppers.local import inline
 
@@ -111,15 +111,12 @@ class RecordedDecisions:
 def can_be_repeated(world: World, captain: str) -> bool:
     """Whether the decisions of ``captain`` can be repeated from a record alone."""
     build = world.captains[captain].build
-    if isinstance(build, ModelBuild):
-        return True
-    policy = build(0)
-    return isinstance(policy, ScriptedPolicy | SeesTruth)
+    return isinstance(build, AsksEndpoint) or isinstance(build(0), ScriptedPolicy | SeesTruth)
 
 
 def _policy_of(plan: EpisodePlan, actor: str) -> Policy:
     build, seed = plan.making(actor)
-    return build.asking(UnaskedEndpoint(), seed) if isinstance(build, ModelBuild) else build(seed)
+    return build.asking(UnaskedEndpoint(), seed) if isinstance(build, AsksEndpoint) else build(seed)
 
 
 def _model_differences(policy: ModelPolicy, seen: Observation, data: Mapping[str, Any]) -> Iterator[str]:
@@ -206,11 +203,18 @@ class CheckedEpisode:
     claims: dict[str, None] = field(default_factory=dict)
 
     def check_settings(self, plan: EpisodePlan, recorded: RecordedCall) -> None:
-        """Compare the settings of a recorded call with those that the manifest claims for its captain."""
+        """Compare the settings or weights of a recorded call with those that the manifest claims."""
         preset = plan.preset(recorded.stated["actor"])
         if isinstance(preset.build, ModelBuild):
             wrong = settings_differences(preset.build.captain, recorded.call)
             self.claims.update(dict.fromkeys(f"captains.{preset.name}.{one}" for one in wrong))
+        elif preset.fingerprint is not None:
+            for version, _ in recorded.call.weight_versions or ():
+                if version is None or not preset.fingerprint.startswith(version):
+                    self.claims[
+                        f"captains.{preset.name}.fingerprint: is claimed to be {preset.fingerprint!r}, but "
+                        f"weights {version!r} decided"
+                    ] = None
 
 
 async def check_episode(

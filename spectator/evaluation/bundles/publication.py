@@ -41,7 +41,7 @@ from spectator.events import RecordedEvent, encode_json
 from spectator.journal.contract import EpisodeSummary, Journal
 from spectator.journal.sql_journal import SqlJournal
 from spectator.journal.transfer import copy_episodes
-from spectator.policies.captains import NOT_SENT, SECRET_ENDINGS, ModelCaptain
+from spectator.policies.captains import NOT_SENT, SECRET_ENDINGS, ModelCaptain, TrainedCaptain
 from spectator.policies.model_presets import ModelBuild, ModelSeat, model_presets
 from spectator.policies.policy import Policy, Preset
 from spectator.runs.run_plan import RunPlan, progress
@@ -158,12 +158,14 @@ def _json(value: Any) -> str:
         return repr(value)
 
 
+_NO_FOLDER: Final = Path("not-in-the-bundle")
+
 NOWHERE: Final = "http://bundle.invalid/v1"
 """Placeholder for the endpoint of a model in a bundle; it is never called."""
 
 
 def bundled_cast(captains: list[BundledCaptain], load: LoadWorld, clock: Clock) -> LoadWorld:
-    """Return a loader of worlds that adds the models of a bundle, without their endpoints.
+    """Return a loader of worlds that adds the models of a bundle, without their endpoints or weights.
 
     Args:
         captains: The captains of the manifest.
@@ -178,14 +180,32 @@ def bundled_cast(captains: list[BundledCaptain], load: LoadWorld, clock: Clock) 
 
     def with_models(name: str) -> World:
         world = load(name)
-        models = _models(tables, stated, world, world.captains[world.default_captain].build, clock)
+        own = _own_weights(captains, world)
+        models = own | _models(tables, stated, world, world.captains[world.default_captain].build, clock)
         seated = replace(world, captains={**world.captains, **models})
         if not world.opponents:
             return seated
-        rivals = _models(tables, stated, world, world.opponents[world.default_opponent].build, clock)
+        rivals = own | _models(tables, stated, world, world.opponents[world.default_opponent].build, clock)
         return replace(seated, opponents={**world.opponents, **rivals})
 
     return with_models
+
+
+def _own_weights(captains: list[BundledCaptain], world: World) -> dict[str, Preset]:
+    """Captains that were trained elsewhere; their recorded replies are read, so no weights are needed."""
+    if world.own_captain is None:
+        return {}
+    return {
+        one.name: replace(
+            world.own_captain(
+                one.name, TrainedCaptain(label=one.label, world=world.name, weights=_NO_FOLDER)
+            ),
+            fingerprint=one.fingerprint,
+            missing=None,
+        )
+        for one in captains
+        if one.source == "model" and one.asked is None and one.name not in world.captains
+    }
 
 
 def _table(captain: BundledCaptain) -> ModelCaptain:

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 
-from spectator.environments.cricket.trained.captain import CARD, FOLDER, WEIGHTS, check_weights
+from spectator.environments.cricket.trained.captain import CARD, FOLDER, WEIGHTS, read_weights
+from spectator.errors import ConfigurationError
 
 UNKNOWN: Final = "<?>"
 NOTHING: Final = "~"
@@ -143,12 +145,23 @@ class Network:
         """Read the weights of a folder.
 
         Raises:
-            ConfigurationError: The weights are missing or do not match the card.
+            ConfigurationError: The weights are missing, do not match the card, or are not of this form.
         """
-        check_weights(folder)
-        with np.load(folder / WEIGHTS) as file:
-            arrays = {name: file[name] for name in file.files if name != "head"}
-            return cls(arrays, json.loads(str(file["head"])))
+        content = BytesIO(read_weights(folder))
+        try:
+            with np.load(content) as file:
+                arrays = {name: file[name] for name in file.files if name != "head"}
+                network = cls(arrays, json.loads(str(file["head"])))
+        except (ValueError, LookupError, TypeError, AttributeError, BadZipFile) as error:
+            raise ConfigurationError(
+                f"the weights are not those of a cricket captain ({type(error).__name__}); use the folder "
+                "`captain` that `spectator train cricket-captain` writes"
+            ) from error
+        if not all(np.isfinite(one).all() for one in arrays.values()):
+            raise ConfigurationError(
+                "the weights hold values that are not finite numbers, so the training failed; train again"
+            )
+        return network
 
 
 class Memory:

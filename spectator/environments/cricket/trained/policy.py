@@ -14,19 +14,19 @@ from math import exp
 from pathlib import Path
 from typing import Final
 
-from spectator.clock import Clock, SystemClock
+from spectator.clock import Clock
 from spectator.environments.cricket.captaincy.captains import CAPTAINS
-from spectator.environments.cricket.trained.captain import FOLDER, card_of, check_weights
+from spectator.environments.cricket.trained.captain import FOLDER, card_of
 from spectator.environments.cricket.trained.network import NOTHING, Memory, Network
 from spectator.environments.cricket.trained.perception import Sight
 from spectator.environments.cricket.trained.speech import ORDER_PARTS, SpokenOrder, calls_of
 from spectator.errors import ConfigurationError, EndpointError, EndpointUnavailable
 from spectator.events import encode_json
-from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, Usage
+from spectator.llm.chat import ChatAnswer, ChatEndpoint, ChatRequest, Message, OnDelta, Usage
 from spectator.observations import Observation
 from spectator.policies.model import ModelPolicy
 from spectator.policies.model_settings import ModelSettings
-from spectator.policies.policy import ScriptedPolicy
+from spectator.policies.policy import Policy, ScriptedPolicy
 from spectator.policies.prompts import Briefing
 from spectator.policies.spending import SpendLimit
 
@@ -198,17 +198,32 @@ ACTIONS: Final = 2
 
 
 class TrainedPolicy(ModelPolicy):
-    """A seat of the trained captain.
+    """A seat of a trained captain; :class:`.captain.TrainedBuild` checks its weights first.
+
+    Args:
+        seed: Seed of its wording, and of its fallback.
+        clock: Time.
+        folder: Folder with the weights.
+        client: Answers instead of the network; ``None`` for the network.
+        fallback: Makes the policy that decides if the network does not; ``None`` for `heuristic`.
 
     Raises:
-        ConfigurationError: The weights are missing or damaged.
+        ConfigurationError: The fallback is not a scripted policy.
     """
 
-    def __init__(self, seed: int, clock: Clock, folder: Path = FOLDER) -> None:
-        check_weights(folder)
+    def __init__(
+        self,
+        seed: int,
+        clock: Clock,
+        folder: Path = FOLDER,
+        *,
+        client: ChatEndpoint | None = None,
+        fallback: Callable[[int], Policy] | None = None,
+    ) -> None:
         endpoint, card = TrainedEndpoint(folder), card_of(folder)
-        fallback = CAPTAINS["heuristic"].build(seed)
-        assert isinstance(fallback, ScriptedPolicy)
+        substitute = (fallback or CAPTAINS["heuristic"].build)(seed)
+        if not isinstance(substitute, ScriptedPolicy):
+            raise ConfigurationError("the fallback of a trained captain must be a scripted policy")
         settings = ModelSettings(
             model="cricket-captain" if card is None else card.name,
             style="json",
@@ -219,12 +234,7 @@ class TrainedPolicy(ModelPolicy):
             tokens=True,
         )
         briefing = Briefing(TASK, conversation=endpoint.conversation)
-        super().__init__(endpoint, settings, briefing, fallback=fallback, seed=seed, clock=clock)
+        super().__init__(client or endpoint, settings, briefing, fallback=substitute, seed=seed, clock=clock)
 
     def spend_from(self, budget: SpendLimit) -> None:
         """Ignore the budget: the captain runs here and costs nothing."""
-
-
-def build(seed: int) -> TrainedPolicy:
-    """Build a policy for one seat."""
-    return TrainedPolicy(seed, SystemClock())

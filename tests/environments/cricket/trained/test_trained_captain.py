@@ -169,7 +169,7 @@ def test_weights_with_another_digest_are_refused(copy: Path) -> None:
     weights[len(weights) // 2] ^= 1
     (copy / WEIGHTS).write_bytes(weights)
     with pytest.raises(ConfigurationError, match="SHA-256"):
-        TrainedPolicy(1, SystemClock(), copy)
+        trained_captain("2.0", copy).build(1)
 
 
 def test_another_version_of_the_world_is_said(copy: Path) -> None:

@@ -21,7 +21,7 @@ const [NOW_MS, SOON_MS, ASKED_MS] = [60, 400, 5_000];
 export function mountSeat(place, root, episodeId, changed) {
   const [title, say] = [h("h2", { id: "seat-title", class: "seat__title" }), h("p", { class: "seat__say", role: "status" })];
   const clock = makeClock(place, say, { asked: () => (board.hidden ? null : asked), left: () => left(), stands: () => stands(), over: () => soon(SOON_MS) });
-  const [refused, take, leave] = [h("p", { class: "notice notice--bad", hidden: true }), h("button", { class: "chip", type: "button" }, "Take the seat"), h("button", { class: "more", type: "button" }, "leave the seat")];
+  const [refused, take, leave] = [h("p", { class: "notice notice--bad", hidden: true }), h("button", { class: "chip", type: "button" }, "Take the seat"), h("button", { class: "more", type: "button" }, "leave", h("span", { class: "seat__word" }, " the seat"))];
   const [token, invitation] = [makeTokenForm(() => poll()), makeInvitation(root, episodeId, () => poll())];
   const [form, win] = [makeControls({ send, weigh }), makeWin(root, episodeId)];
   const board = h("div", { class: "seat__board", hidden: true }, clock.bar, refused, form.element);
@@ -32,7 +32,7 @@ export function mountSeat(place, root, episodeId, changed) {
   /** @type {any} */ let episode = {};
   /** What was sent last, and what of it still waits for the seat to be asked again. @type {import("./seat_controls.js").Call[]} */ let [sent, queue] = [[], []];
   /** @type {Record<string, any>} */ let names = {};
-  /** @type {string[][]} */ let [people, mine] = [[], []];
+  /** @type {string[][]} */ let [people, mine] = [[], []]; /** @type {unknown} the phase of the question that is shown */ let shown;
   let [reading, atForm, pausedThere, reason, until, wait, answered] = [false, false, false, "", 0, SOON_MS, 0];
   /** @type {ReturnType<typeof setTimeout> | null} */ let timer = null;
 
@@ -97,6 +97,9 @@ export function mountSeat(place, root, episodeId, changed) {
     if (!asked) return; // a draft that is repeated has answered already
     if (atForm) form.focus();
     atForm = false;
+    const [{ top, bottom }, phase] = [place.getBoundingClientRect(), next.situation?.phase];
+    if (phase !== shown && top < 0 && bottom > 0) place.scrollIntoView({ block: "start" }); // a shorter question would be above the window
+    shown = phase;
     clock.again();
     changed();
   }

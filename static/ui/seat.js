@@ -32,7 +32,7 @@ export function mountSeat(place, root, episodeId, changed) {
   /** @type {any} */ let episode = {};
   /** What was sent last, and what of it still waits for the seat to be asked again. @type {import("./seat_controls.js").Call[]} */ let [sent, queue] = [[], []];
   /** @type {Record<string, any>} */ let names = {};
-  /** @type {string[][]} */ let [people, mine] = [[], []]; /** @type {unknown} the phase of the question that is shown */ let shown;
+  /** @type {string[][]} */ let [people, mine] = [[], []];
   let [reading, atForm, pausedThere, reason, until, wait, answered] = [false, false, false, "", 0, SOON_MS, 0];
   /** @type {ReturnType<typeof setTimeout> | null} */ let timer = null;
 
@@ -97,9 +97,6 @@ export function mountSeat(place, root, episodeId, changed) {
     if (!asked) return; // a draft that is repeated has answered already
     if (atForm) form.focus();
     atForm = false;
-    const [{ top, bottom }, phase] = [place.getBoundingClientRect(), next.situation?.phase];
-    if (phase !== shown && top < 0 && bottom > 0) place.scrollIntoView({ block: "start" }); // a shorter question would be above the window
-    shown = phase;
     clock.again();
     changed();
   }

@@ -78,7 +78,7 @@ export function mountBall({ ui }) {
     const { intervalWords } = await import("./interval.js");
     const told = intervalWords(world);
     if (!told || seq !== -world.innings) return;
-    replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }));
+    replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }, told.runs));
     setText(line, plain(told.line));
     setText(best, clip(plain(told.best), 120));
     best.hidden = !told.best;

@@ -21,7 +21,7 @@ export const bestOfMatch = (world) => bestOf(Object.entries(world.scorecards ?? 
 
 /**
  * What the innings before came to.
- * @param {any} world @returns {{line: string, detail: string, best: string, batting: string, bowling: string} | null} null where no card is known
+ * @param {any} world @returns {{runs: number, line: string, detail: string, best: string, batting: string, bowling: string} | null} null where no card is known
  */
 export function intervalWords(world) {
   const card = world.scorecards?.[world.innings - 1];
@@ -29,6 +29,7 @@ export function intervalWords(world) {
   const { runs = 0, wickets = 0, overs = "0.0" } = card.total ?? world.score?.[card.side] ?? {};
   const { need, balls } = world.equation ?? {};
   return {
+    runs,
     line: `${card.name} ${runs} for ${wickets} in ${overs} overs`,
     detail: need === undefined ? world.super_over ? "The scores are level: a super over decides." : "The other side bats next." : `${world.teams?.[world.batting]?.name ?? "They"} need ${need} off ${balls}.`,
     best: bestOf([card]),

@@ -91,6 +91,10 @@ def test_the_winning_over_and_the_end_are_on_the_page(quiet_app: Serving, open_p
     expect(phone.locator(".ball__best")).to_be_in_viewport(ratio=1)
     phone.locator(".player__live").click()
     expect(phone.locator(".ending__best")).to_be_in_viewport(ratio=1)
+    phone.set_viewport_size({"width": 820, "height": 1180})
+    phone.goto(f"{quiet_app.base_url}/watch/{episode_id}")
+    expect(phone.locator(".ending__best")).to_be_in_viewport(ratio=1)
+    assert phone.evaluate("window.shifts") < 0.02
     last = last_ball(quiet_app.events(episode_id))
     expect(page.locator(".ball__mark")).to_have_text(last["mark"])
     page.keyboard.press("ArrowLeft")

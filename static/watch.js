@@ -40,7 +40,7 @@ const wanted = new URLSearchParams(location.search).get("seq") ?? new URLSearchP
 
 const timeline = new Timeline(JSON.parse(beats || "{}"), JSON.parse(chapters || "{}"));
 const player = new Player(timeline);
-const source = new Source({ root, episodeId, timeline, onChange: schedule, onFrame: (frame) => { work.take(frame); notice.take(frame); crowd(frame); }, onReading: readingWhenSlow(byId("notice")) });
+const source = new Source({ root, episodeId, timeline, onChange: schedule, onFrame: (frame) => { work.take(frame); notice.take(frame); crowd.take(frame); }, onReading: readingWhenSlow(byId("notice")) });
 let scheduled = false;
 let restUntil = 0;
 /** @type {ReturnType<typeof setTimeout> | undefined} */ let resting;
@@ -76,7 +76,7 @@ const panel = await hostPanel(panelAddress ? new URL(`${panelAddress}/panel.js`,
 const plainText = plainWhenAsked({ button: byId("text"), place: byId("plain"), stage, sections: (state) => panel.sections(state), onToggle: () => { drawnSeq = -1; schedule(); } });
 timeline.reading = panel.reading;
 const ending = endingWhenOver(() => { drawnSeq = -1; schedule(); }, root, {
-  timeline, momentPage, fork: byId("fork"), names: () => panel.names(timeline.headState), turns: () => panel.turns(timeline.headState, (moment) => { const seq = seqOf(timeline, moment); return seq === null ? null : timeline.stateAt(timeline.turnEnd(seq)); }),
+  timeline, momentPage, lastCall: crowd.last, best: () => panel.best(timeline.headState), fork: byId("fork"), names: () => panel.names(timeline.headState), turns: () => panel.turns(timeline.headState, (moment) => { const seq = seqOf(timeline, moment); return seq === null ? null : timeline.stateAt(timeline.turnEnd(seq)); }),
   restart: async () => { await source.reach(1); act((it) => { it.seek(0); it.play(false); }); },
 });
 mountGoTo({ timeline, act, wholeRecord });

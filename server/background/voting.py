@@ -43,6 +43,9 @@ MOST_VOTES: Final = 50_000
 MOST_WAITING: Final = 8
 """Results that may wait to be computed, of all matches; further ones are dropped."""
 
+MOST_OVER: Final = 32
+"""Ended matches, the newest, whose last result is kept for viewers who ask for it."""
+
 READ_EVENTS: Final = 200
 
 
@@ -100,6 +103,8 @@ class MatchVoting:
         self.result: Mapping[str, Any] | None = None
         """The newest result, as viewers get it."""
         self._voting = voting
+        self.work: set[asyncio.Task[None]] = set()
+        """What may still bring a result: the following, and scoring."""
         self._counted = asyncio.Event()
         self._made = DecisionsOnRecord()
         self._read_seq = 0
@@ -259,6 +264,7 @@ class Voting:
         self._audience = audience
         self._tasks = tasks
         self._matches: dict[str, MatchVoting] = {}
+        self._over: dict[str, MatchVoting] = {}
         self._running: set[asyncio.Task[None]] = set()
         self._waiting = 0
 
@@ -269,7 +275,14 @@ class Voting:
         match = self._matches.get(live.episode_id)
         if match is None:
             match = self._matches[live.episode_id] = MatchVoting(live, self)
-            self._start(self._follow(match), "votes")
+            self._start(match, self._follow(match), "votes")
+        return match
+
+    async def after_end(self, episode_id: str) -> MatchVoting | None:
+        """Return the questions of a match that ended lately, once the last one has its result."""
+        match = self._matches.get(episode_id) or self._over.get(episode_id)
+        while match is not None and match.work:
+            await asyncio.wait(match.work)
         return match
 
     def cast(self, episode_id: str, address: str, sent: VoteMessage) -> Frame:
@@ -298,7 +311,7 @@ class Voting:
         """Score a question in the background, unless too many wait."""
         if self._waiting < MOST_WAITING:
             self._waiting += 1
-            self._start(self._settle(match, ballot, seq), "vote result")
+            self._start(match, self._settle(match, ballot, seq), "vote result")
 
     async def keep(self, votes: Sequence[ScoredVote]) -> None:
         """Add scored votes to today's table."""
@@ -309,16 +322,21 @@ class Voting:
         for task in self._running:
             task.cancel()
 
-    def _start(self, work: Coroutine[Any, Any, None], name: str) -> None:
+    def _start(self, match: MatchVoting, work: Coroutine[Any, Any, None], name: str) -> None:
         task = self._tasks.create_task(work, name=name)
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
+        for running in (self._running, match.work):
+            running.add(task)
+            task.add_done_callback(running.discard)
 
     async def _follow(self, match: MatchVoting) -> None:
         try:
             await match.follow()
         finally:
             del self._matches[match.live.episode_id]
+            if match.live.ended:
+                self._over[match.live.episode_id] = match
+                if len(self._over) > MOST_OVER:
+                    del self._over[next(iter(self._over))]
 
     async def _settle(self, match: MatchVoting, ballot: Ballot, seq: int) -> None:
         try:

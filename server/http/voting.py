@@ -124,8 +124,13 @@ _VOTE_PROBLEMS: Final = documented(
 
 @router.get("/api/episodes/{episode_id}/questions", responses=_PROBLEMS)
 async def questions(episode_id: str, response: Response, services: ServicesDep) -> Questions:
-    """Return the question that is open before the next decision, and the newest result."""
-    match = await _match(services, episode_id)
+    """Return the question that is open before the next decision, and the newest result.
+
+    Soon after the end it waits for the result of the last question.
+    """
+    live = services.supervisor.live(episode_id)
+    over = await services.voting.after_end(episode_id) if live is None or live.ended else None
+    match = over or await _match(services, episode_id)
     ballot = match.ballot
     is_open = ballot is not None and ballot.open
     response.headers["Cache-Control"] = "no-store"

@@ -1,7 +1,7 @@
 // @ts-check
 // What viewers would call: three cards before a decision, and afterwards what each lost. Docked above the player.
 
-import { call, recallSeat } from "../live/api.js";
+import { call, get, recallSeat } from "../live/api.js";
 import { h, replace, setAttribute, setText } from "./dom.js";
 
 /** @typedef {{turn: number, words: string, cards: string[], window_s: number, votes: number}} Question */
@@ -39,10 +39,11 @@ function streakWith(isBest) {
 const points = (/** @type {{regret: number}} */ { regret }) => regret.toFixed(2);
 const share = (/** @type {number} */ part, /** @type {number} */ all) => `${Math.round((100 * part) / all)} %`;
 
-/** @param {string} root absolute address of the lobby @param {string} episodeId @param {{send: (message: object) => boolean}} source */
-export function mountCrowd(root, episodeId, source) {
+/** @param {string} root absolute address of the lobby @param {string} episodeId @param {{send: (message: object) => boolean}} source @param {HTMLElement} last where the last result is told, after the end */
+export function mountCrowd(root, episodeId, source, last) {
   const token = secret();
   /** @type {Question | null} */ let question = null;
+  /** The turn of the newest result. */ let judged = -1;
   let over = false;
   let shownAt = 0;
   /** Own calls by turn. @type {Map<number, number>} */ const called = new Map();
@@ -53,19 +54,21 @@ export function mountCrowd(root, episodeId, source) {
   const time = h("i", { class: "crowd__time" });
   const name = h("input", { class: "crowd__name", maxlength: "24", autocomplete: "nickname", value: recall(NAME), on: { change: () => remember(NAME, name.value.trim()) } });
   const mine = h("a", { target: "_blank", hidden: true }, "My card");
-  const more = h("details", { class: "crowd__more" }, h("summary", { "aria-label": "Name and table" }, "•••"),
-    h("div", { class: "crowd__menu" },
-      h("label", {}, "Name for the table, if you like", name),
-      h("p", { class: "quiet" }, "No account. Points are hundredths of a chance to win, lost against the best call."),
-      h("p", {}, h("a", { href: new URL("calls", root).href, target: "_blank" }, "Today’s table"))));
-  const toggle = h("button", { class: "crowd__toggle", type: "button", on: { click: () => { remember(HIDDEN, dock.classList.contains("crowd--small") ? "" : "1"); size(); } } });
+  const menu = h("div", { class: "crowd__menu" },
+    h("label", {}, "Name for the table, if you like", name),
+    h("p", { class: "quiet" }, "No account. Points are hundredths of a chance to win, lost against the best call."),
+    h("p", {}, h("a", { href: new URL("calls", root).href, target: "_blank" }, "Today’s table")), mine);
+  const more = h("details", { class: "crowd__more" }, h("summary", { "aria-label": "Name, table, hide" }, "•••"), menu);
+  const toggle = h("button", { class: "crowd__toggle", type: "button", on: { click: () => { remember(HIDDEN, dock.classList.contains("crowd--small") ? "" : "1"); size(); toggle.focus(); } } });
   const dock = h("section", { class: "card crowd", id: "crowd", "aria-label": "Call along" },
-    h("div", { class: "crowd__head" }, ask, count, more, toggle), time, cards, h("p", { class: "crowd__said" }, said, mine));
+    h("div", { class: "crowd__head" }, ask, count, more, toggle), time, cards, h("p", { class: "crowd__said" }, said));
 
   function size() {
     const small = recall(HIDDEN) === "1";
     dock.classList.toggle("crowd--small", small);
-    setText(toggle, small ? "Call along" : "Hide");
+    more.open = false;
+    (small ? dock.firstElementChild : menu)?.append(toggle); // open, it is behind the dots: the strip stays low
+    setText(toggle, small ? "Call along" : "Hide the cards");
     setAttribute(toggle, "aria-expanded", String(!small));
   }
 
@@ -112,6 +115,7 @@ export function mountCrowd(root, episodeId, source) {
   function show(asked) {
     [question, shownAt] = [asked, performance.now()];
     setText(ask, asked.words);
+    said.removeAttribute("role"); // on a phone the question takes its line
     countVotes(asked.votes);
     if (!document.hidden) {
       const running = time.cloneNode();
@@ -125,12 +129,26 @@ export function mountCrowd(root, episodeId, source) {
   }
 
   /** @param {number} votes */
-  function countVotes(votes) { setText(count, votes ? `${votes.toLocaleString("en")} called` : ""); }
+  function countVotes(votes) {
+    if (question) question.votes = votes;
+    setText(count, votes ? `${votes.toLocaleString("en")} called` : "");
+  }
+
+  /** The result of the last question, with the ending; it may come after the end. @param {number} turn */
+  async function tellLast(turn) {
+    last.hidden = false;
+    setText(last, "The result of the last call comes in a moment.");
+    const { body } = judged === turn ? { body: null } : await get(root, `api/episodes/${encodeURIComponent(episodeId)}/questions`);
+    if (body?.result?.turn === turn) showResult(body.result);
+    last.hidden = judged !== turn;
+    setText(last, `The last call. ${said.textContent}`);
+  }
 
   /** @param {Result} result */
   function showResult({ turn, cards: found, votes, crowd, captain }) {
     const own = called.get(turn);
     called.delete(turn);
+    judged = turn;
     const best = found.find((card) => card.best) ?? found[0];
     const others = `captain ${points(captain)}, crowd ${points(crowd)} points. `;
     if (own === undefined) {
@@ -139,8 +157,8 @@ export function mountCrowd(root, episodeId, source) {
     }
     const streak = streakWith(found[own].best);
     mine.hidden = false;
-    const judged = found[own].best ? `${best.words} was best of the three${streak > 1 ? `, ${streak} in a row` : ""}!` : `Best of the three: ${best.words}.`;
-    tell(`${judged} Lost: you ${points(found[own])}, ${others}`);
+    const verdict = found[own].best ? `${best.words} was best of the three${streak > 1 ? `, ${streak} in a row` : ""}!` : `Best of the three: ${best.words}.`;
+    tell(`Lost: you ${points(found[own])}, ${others}${verdict}`);
   }
 
   size();
@@ -148,8 +166,13 @@ export function mountCrowd(root, episodeId, source) {
   return {
     /** @param {any} frame any frame of the episode */
     take(frame) {
-      if (frame.type === "episode.ended") [over, question] = [true, null];
-      if (over) return dock.remove();
+      if (over) return;
+      if (frame.type === "episode.ended") {
+        over = true;
+        dock.remove();
+        if (question && (question.votes || judged === question.turn || called.has(question.turn))) void tellLast(question.turn);
+        return;
+      }
       if (frame.frame === "vote") return hear(frame);
       if (frame.frame !== "crowd") return;
       if (recallSeat() === episodeId) return dock.remove(); // who plays does not call along

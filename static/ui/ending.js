@@ -41,11 +41,12 @@ export function lastGreatMoments(timeline, known = []) {
 }
 
 /**
- * @param {string} root @param {{timeline: Timeline, restart: () => void, turns: () => Turn[], names: () => Record<string, string>, fork: HTMLElement, momentPage: (seq: number) => string, startRematch: typeof import("./rematch.js").startRematch}} wiring
+ * @param {string} root @param {{timeline: Timeline, restart: () => void, turns: () => Turn[], names: () => Record<string, string>, fork: HTMLElement, lastCall: HTMLElement, best: string, momentPage: (seq: number) => string, startRematch: typeof import("./rematch.js").startRematch}} wiring
  * @returns {{element: HTMLElement, update(state: any): void}} its element is hidden until the end
  */
-export function mountEnding(root, { timeline, restart, turns, names, fork, momentPage, startRematch }) {
+export function mountEnding(root, { timeline, restart, turns, names, fork, lastCall, best, momentPage, startRematch }) {
   const result = h("h3", { class: "ending__result" });
+  const stars = h("p", { class: "ending__best", hidden: !best }, h("bdi", {}, clip(plain(best), 160)));
   const who = h("p", { class: "ending__who" });
   const score = h("p", { class: "ending__score quiet" });
   const turned = h("ol", { class: "ending__turns" });
@@ -55,7 +56,7 @@ export function mountEnding(root, { timeline, restart, turns, names, fork, momen
   const branch = h("button", { class: "button", type: "button", on: { click: () => fork.click() } }, "Play on from before the end");
   const next = h("a", { class: "button", href: root }, "Live episodes");
   const why = h("button", { class: "chip ending__why", type: "button", "aria-pressed": "false", on: { click: () => why.setAttribute("aria-pressed", String(element.classList.toggle("ending--why"))) } }, "Why they turned it");
-  const element = h("li", { class: "ending", data: { key: "ending" } }, result, h("div", { class: "ending__next" }, rematch, again, branch, next), wrong, turned, why, who, score);
+  const element = h("li", { class: "ending", data: { key: "ending" } }, result, stars, lastCall, h("div", { class: "ending__next" }, rematch, again, branch, next), wrong, turned, why, who, score);
   /** @type {any} */ let episode = {};
   let drawn = "";
 

@@ -100,7 +100,7 @@ const startRematch = async (...asked) => (await import("./starts.js")).startRema
 
 /**
  * The card of the end, fetched at the end.
- * @param {() => void} come hears that it is there @param {string} root @param {Omit<Parameters<typeof import("./ending.js").mountEnding>[1], "startRematch">} page
+ * @param {() => void} come hears that it is there @param {string} root @param {Omit<Parameters<typeof import("./ending.js").mountEnding>[1], "startRematch" | "best"> & {best: () => Promise<string>}} page
  */
 export function endingWhenOver(come, root, page) {
   /** @type {ReturnType<typeof import("./ending.js").mountEnding> | null} */ let ending = null;
@@ -115,7 +115,10 @@ export function endingWhenOver(come, root, page) {
       if (ending) return ending.update(state);
       if (fetching) return;
       fetching = true;
-      void (async () => { await styles("ending"); ending = (await import("./ending.js")).mountEnding(root, { ...page, startRematch }); })().then(come, () => { fetching = false; failed = true; setTimeout(come, AGAIN_MS); });
+      void (async () => {
+        const [{ mountEnding }, best] = await Promise.all([import("./ending.js"), page.best(), styles("ending")]);
+        ending = mountEnding(root, { ...page, best, startRematch });
+      })().then(come, () => { fetching = false; failed = true; setTimeout(come, AGAIN_MS); });
     },
   };
 }
@@ -177,12 +180,16 @@ export function seatWhenPlayed(...page) {
   };
 }
 
-/** What viewers call along, fetched with its first frame. @param {Parameters<typeof import("./crowd.js").mountCrowd>} page @returns {(frame: any) => void} */
-export function crowdWhenAsked(...page) {
+/** What viewers call along, fetched with its first frame; the last result is told in `last`, beside the ending. @param {string} root @param {string} episodeId @param {{send: (message: object) => boolean}} source */
+export function crowdWhenAsked(root, episodeId, source) {
   /** @type {Promise<ReturnType<typeof import("./crowd.js").mountCrowd>> | null} */ let crowd = null;
-  return (frame) => {
-    if (frame.frame === "crowd") crowd ??= styles("crowd").then(async () => (await import("./crowd.js")).mountCrowd(...page));
-    crowd?.then((it) => it.take(frame), () => { crowd = null; });
+  const last = h("p", { class: "ending__crowd", role: "status", hidden: true });
+  return {
+    last,
+    take(/** @type {any} */ frame) {
+      if (frame.frame === "crowd") crowd ??= styles("crowd").then(async () => (await import("./crowd.js")).mountCrowd(root, episodeId, source, last));
+      crowd?.then((it) => it.take(frame), () => { crowd = null; });
+    },
   };
 }
 

@@ -10,18 +10,18 @@ const LONGEST = 300;
 /**
  * The notice; empty if all is well.
  * @param {any} state @param {string | null} [trouble] why the record cannot be written now
- * @returns {{words: string, bad: boolean}}
+ * @returns {{words: string, bad: boolean, passes?: boolean}} what passes lies over the page, so that it moves nothing
  */
 export function noticeOf(state, trouble = null) {
   const { episode = {}, warning } = state;
   if (episode.status === "ended" && episode.reason !== "finished") {
     return { words: `${endWords(episode.reason)}${episode.detail ? `: ${plain(episode.detail)}` : ""}. The episode so far is kept.`, bad: episode.reason !== "stopped" };
   }
-  if (trouble && episode.status !== "ended") return { words: `Play is paused: ${plain(trouble)}. It resumes automatically; nothing is lost.`, bad: true };
+  if (trouble && episode.status !== "ended") return { words: `Play is paused: ${plain(trouble)}. It resumes automatically; nothing is lost.`, bad: true, passes: true };
   if (episode.parent && episode.turn <= episode.parent.turn && episode.status !== "paused") {
     return { words: `Copied from the match that this one was forked from. Its own captains take over after turn ${episode.parent.turn}.`, bad: false };
   }
-  if (episode.status === "paused") return { words: "Paused by the operator.", bad: false };
+  if (episode.status === "paused") return { words: "Paused by the operator.", bad: false, passes: true };
   if (warning && episode.status === "live") return { words: plain(warning.message), bad: true };
   return { words: "", bad: false };
 }
@@ -44,10 +44,9 @@ export function mountNotice(place) {
     /** @param {any} state */
     update(state) {
       const said = noticeOf(state, trouble);
-      const { bad } = said;
       const words = said.words || paceWords(state.episode ?? {});
       place.hidden = words === "";
-      setAttribute(place, "class", bad ? "notice notice--bad stage__notice" : "notice stage__notice");
+      setAttribute(place, "class", `notice ${said.bad ? "notice--bad " : ""}stage__notice${said.passes || !said.words ? " stage__notice--passes" : ""}`);
       setText(place, clip(words, LONGEST));
     },
   };

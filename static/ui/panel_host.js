@@ -29,6 +29,7 @@ import * as text from "./text.js";
  * @typedef {object} Panel
  * @property {(root: HTMLElement, ctx: PanelContext) => {update(state: any, event: any): void, destroy(): void}} mount
  * @property {(state: any) => Section[] | Promise<Section[]>} [sections] everything the panel shows, in words, for those who read it
+ * @property {(state: any) => Promise<string>} [best] who did best, from the last state
  * @property {(state: any) => Record<string, string>} [names] what people call the actors
  * @property {(name: string, value: any) => [string, string]} [argument] an argument of a call in words: its name, and its value with the unit
  * @property {(state: any) => number} [since] number of the event before which decisions belong to a finished part of the play
@@ -107,6 +108,10 @@ export async function hostPanel(address, slots, still, truth, notes, whole) {
     /** @param {any} state @returns {Promise<Section[]>} */
     async sections(state) {
       try { return await panel?.sections?.(state) ?? []; } catch (error) { return fail(error), []; }
+    },
+    /** @param {any} state @returns {Promise<string>} */
+    async best(state) {
+      try { return await panel?.best?.(state) ?? ""; } catch (error) { return fail(error), ""; }
     },
     /** @param {any} state @returns {string} */
     headline(state) { return text.plain(state.world?.headline ?? ""); },

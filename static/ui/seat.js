@@ -21,7 +21,7 @@ const [NOW_MS, SOON_MS, ASKED_MS] = [60, 400, 5_000];
 export function mountSeat(place, root, episodeId, changed) {
   const [title, say] = [h("h2", { id: "seat-title", class: "seat__title" }), h("p", { class: "seat__say", role: "status" })];
   const clock = makeClock(place, say, { asked: () => (board.hidden ? null : asked), left: () => left(), stands: () => stands(), over: () => soon(SOON_MS) });
-  const [refused, take, leave] = [h("p", { class: "notice notice--bad", hidden: true }), h("button", { class: "chip", type: "button" }, "Take the seat"), h("button", { class: "more", type: "button" }, "leave the seat")];
+  const [refused, take, leave] = [h("p", { class: "notice notice--bad", hidden: true }), h("button", { class: "chip", type: "button" }, "Take the seat"), h("button", { class: "more", type: "button" }, "leave", h("span", { class: "seat__word" }, " the seat"))];
   const [token, invitation] = [makeTokenForm(() => poll()), makeInvitation(root, episodeId, () => poll())];
   const [form, win] = [makeControls({ send, weigh }), makeWin(root, episodeId)];
   const board = h("div", { class: "seat__board", hidden: true }, clock.bar, refused, form.element);

@@ -96,7 +96,14 @@ export function makeControls({ send, weigh }) {
     /** Whether the world's own are shown. */
     isOwn: () => shown() === own,
     /** @param {any} asked @param {Call[] | null} again */
-    ask(asked, again) { newest = [asked, again]; ask(); },
+    ask(asked, again) {
+      const isNew = asked.situation?.phase !== newest?.[0].situation?.phase;
+      newest = [asked, again];
+      ask();
+      const seat = element.closest(".seat");
+      const { top = 0, bottom = 0 } = seat?.getBoundingClientRect() ?? {};
+      if (isNew && top < 0 && bottom > 0) seat?.scrollIntoView({ block: "start" }); // another question is read from its head
+    },
     /** @param {boolean} on */
     enable(on) { shown().enable(on); },
     /** @param {number} index */

@@ -67,6 +67,7 @@ export function mountViews(nav, stage) {
   return {
     atEnd(is, way, moves) {
       setText(commentary, is ? "Report" : "Commentary");
+      if (!is || way === "opened") stage.classList.toggle("stage--report", is);
       const arrived = is && !wasOver && phone.matches && way !== "" && stage.dataset.view === "live";
       wasOver = is;
       if (arrived && way === "played") setTimeout(turnToReport, moves ? LANDS_MS : 0);

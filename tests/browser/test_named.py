@@ -37,6 +37,21 @@ def test_a_match_is_called_by_its_overs(house: House, open_page: Opener) -> None
         expect(seat.locator("bdi")).to_have_text(f"{side} {captain}")
         expect(seat.locator(".emblem")).to_be_visible()
     expect(page.locator("#seats .share").first).to_have_text(re.compile(r"^\d+ %$"))
+    for width in (390, 300):  # whole on a phone too, names of models included
+        page.set_viewport_size({"width": width, "height": 132})
+        assert page.evaluate(CUT) == []
+        page.evaluate(LONG)
+        assert page.evaluate(CUT) == []
+
+
+LONG = """document.querySelectorAll("#seats bdi").forEach(
+  (one) => { one.lastChild.data = " claude-sonnet-4.5-20250929 thinking"; })"""
+"""Both captains are models with long names."""
+
+CUT = """() => ["#seats bdi", "#headline", "#strip"].flatMap((part) => [...document.querySelectorAll(part)])
+  .filter((one) => one.scrollWidth > one.clientWidth + 1 || one.scrollHeight > one.clientHeight + 1)
+  .map((one) => one.textContent)"""
+"""What of the strip is not seen whole."""
 
 
 def test_a_ball_of_the_over_is_named_by_over_ball_and_outcome(house: House, open_page: Opener) -> None:

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import Opener
+from tests.browser.conftest import PHONE, Opener
 from tests.serving import Serving
 
 pytestmark = pytest.mark.browser
@@ -79,6 +79,22 @@ def test_the_winning_over_and_the_end_are_on_the_page(quiet_app: Serving, open_p
     expect(page.locator(".over__ball:not(.over__ball--todo)")).not_to_have_count(0)
     expect(page.locator(".ending__result")).to_have_text(result)
     expect(page.locator(".ending__turns li").first).to_be_visible()
+    best = re.compile(r"^Best: \D+\d+ off \d+, \D+\d+ for \d+$")
+    expect(page.locator(".ending__best")).to_have_text(best)
+    innings = next(
+        one
+        for one in quiet_app.events(episode_id)
+        if one["type"] == "cricket.innings_started" and one["data"]["innings"] == 2
+    )
+    phone = open_page(f"{quiet_app.base_url}/watch/{episode_id}?seq={innings['seq']}", viewport=PHONE)
+    expect(phone.locator(".ball__best")).to_have_text(best)
+    expect(phone.locator(".ball__best")).to_be_in_viewport(ratio=1)
+    phone.locator(".player__live").click()
+    expect(phone.locator(".ending__best")).to_be_in_viewport(ratio=1)
+    phone.set_viewport_size({"width": 820, "height": 1180})
+    phone.goto(f"{quiet_app.base_url}/watch/{episode_id}")
+    expect(phone.locator(".ending__best")).to_be_in_viewport(ratio=1)
+    assert phone.evaluate("window.shifts") < 0.02
     last = last_ball(quiet_app.events(episode_id))
     expect(page.locator(".ball__mark")).to_have_text(last["mark"])
     page.keyboard.press("ArrowLeft")

@@ -134,7 +134,12 @@ def test_a_person_wins_a_match_on_a_phone_by_touch(table: Serving, open_page: Op
     page = open_page(url, forgive=("401", "409"), viewport=PHONE, has_touch=True)  # 409: asked after the end
     take_seat(page)
     balls = {"bat": 0, "bowl": 0}
+    scenes, before = [], ""
     while phase := phase_of(page):
+        if phase != before:  # a new question is seen from its head, wherever the last one was left
+            expect(page.locator("#seat-title")).to_be_in_viewport()
+            scenes.append(page.locator(".duel__scene").inner_text())
+        before = phase
         if phase == "bat" and balls["bat"] == 0:
             page.locator("[data-shot='drive']").tap()
             expect(page.locator(f"{GO} small")).to_have_text("drive, rotate")
@@ -157,6 +162,7 @@ def test_a_person_wins_a_match_on_a_phone_by_touch(table: Serving, open_page: Op
     mine = [one["action"]["tool"] for one in made if one["source"] == "human"]
     assert mine.count("bowl_delivery") == balls["bowl"] >= 3 and mine.count("play_delivery") >= 6
     assert {"plan_shot", "plan_delivery", "set_field"} <= set(mine)
+    assert any("You bat first." in one or "You bowl first." in one for one in scenes), scenes
     expect(page.locator(".seat__boast")).to_have_text(re.compile(r"^I beat Old Pro by \d+ (run|wicket)"))
     card = page.get_by_role("link", name="See the card").get_attribute("href")
     assert card == f"{table.base_url}/card/{episode_id}.png"

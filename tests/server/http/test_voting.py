@@ -196,6 +196,32 @@ def test_what_cannot_be_called(serving: Serving, match: tuple[str, ClientConnect
     refused(vote(serving, match[0], 1, TOKENS[3], name="x" * 70_000), 413, "body-too-large")
 
 
+def test_the_last_result_can_be_read_after_the_end(serving: Serving) -> None:
+    """Its sockets are closed by then; the fork begins shortly before the end."""
+    parent = serving.start(**{**MATCH, "pace": "max", "options": {"max_overs": 1}})
+    serving.finish(parent)
+    events = serving.events(parent)
+    balls = [one["seq"] for one in events if one["type"] == "cricket.ball_bowled"]
+    step = next(one["seq"] for one in events if one["type"] == "step.taken" and one["seq"] > balls[-4])
+    forked = serving.client.post(
+        "/custom/fork", json={"episode_id": parent, "seq": step, "pace": "broadcast"}
+    )
+    episode_id = forked.json()["episode_id"]
+    turn = None
+    with connect(f"{serving.ws_url}/live/{episode_id}", max_queue=None) as viewer:
+        ask(serving, episode_id)
+        for text in viewer:
+            if question := json.loads(text).get("question"):
+                turn = question["turn"]
+                sent = {"frame": "vote", "turn": turn, "card": 2, "token": TOKENS[5], "name": ""}
+                viewer.send(json.dumps(sent))
+    asked = ask(serving, episode_id).json()
+    assert turn is not None
+    assert (asked["question"], asked["result"]["turn"], asked["result"]["votes"]) == (None, turn, 1)
+    refused(vote(serving, episode_id, turn, TOKENS[5]), 409, "episode-over")
+    refused(ask(serving, parent), 409, "episode-over")
+
+
 def test_robots_are_slowed_down(serving: Serving, match: tuple[str, ClientConnection]) -> None:
     answers = [vote(serving, match[0], 1, f"robot-{number:012}") for number in range(21)]
     assert "SPECTATOR_VOTES_PER_MINUTE" in refused(answers[-1], 429, "too-many-requests")

@@ -16,7 +16,8 @@ export function mountBall({ ui }) {
   const over = h("ol", { class: "over" });
   const overName = h("span", { class: "quiet" });
   const sides = { bowling: sideOf("bowled"), batting: sideOf("played") };
-  const element = h("section", { class: "card ball", "aria-label": "Last ball" }, markPlace, line, h("div", { class: "ball__over" }, overName, over));
+  /** Who did best in the innings before: on a phone, whose first screen has no room for the card below. */ const best = h("b", { class: "ball__best", hidden: true });
+  const element = h("section", { class: "card ball", "aria-label": "Last ball" }, markPlace, line, h("div", { class: "ball__over" }, overName, over, best));
   const why = h("section", { class: "card ball-why", "aria-label": "Calls on the last ball" }, detail, sides.bowling.element, sides.batting.element);
   let seq = -1;
   /** @type {unknown} */ let marks = null;
@@ -77,8 +78,10 @@ export function mountBall({ ui }) {
     const { intervalWords } = await import("./interval.js");
     const told = intervalWords(world);
     if (!told || seq !== -world.innings) return;
-    replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }));
+    replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }, told.runs));
     setText(line, plain(told.line));
+    setText(best, clip(plain(told.best), 120));
+    best.hidden = !told.best;
     setText(detail, plain(told.detail));
     for (const role of /** @type {const} */ (["batting", "bowling"])) {
       sides[role].show({ reasoning: told[role] }, world.teams?.[role === "batting" === (world.batting === "home") ? "away" : "home"]?.name ?? "");
@@ -97,6 +100,7 @@ export function mountBall({ ui }) {
       if (isInterval(world)) return seq === -world.innings || void drawInterval(world);
       if (ball && ball.seq === seq) return drawWorth(ball);
       seq = ball?.seq ?? 0;
+      best.hidden = true;
       if (!ball) {
         replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }));
         setText(line, "No ball has been bowled yet.");

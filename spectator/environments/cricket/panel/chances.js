@@ -34,7 +34,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
   /** @type {unknown} */ let drawn = null;
 
   function side() {
-    return { value: h("b", { class: "chances__value" }), name: h("span", { class: "chances__name" }, h("bdi")) };
+    return { value: h("b", { class: "chances__value" }), name: h("span", { class: "chances__name" }, h("bdi"), h("bdi")) };
   }
 
   /** @param {any} world @param {"home" | "away"} actor */
@@ -42,7 +42,9 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
     const home = percent(world.forecast.home);
     setText(sides[actor].value, String(actor === "home" ? home : 100 - home));
     const captain = world.seats?.[actor]?.label;
-    setText(sides[actor].name.firstChild, [clip(plain(world.teams?.[actor]?.name ?? actor), 24), captain && clip(plain(captain), 24)].filter(Boolean).join(", "));
+    const [team, who] = sides[actor].name.children;
+    setText(team, clip(plain(world.teams?.[actor]?.name ?? actor), 24));
+    setText(who, captain ? `, ${clip(plain(captain), 24)}` : ""); // a line of its own where there is no room, which is not seen
   }
 
   /** @param {any[]} points @param {string} name @param {any} real the real match that is played on, if any */

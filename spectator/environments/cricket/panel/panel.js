@@ -79,6 +79,7 @@ export default {
     };
   },
   sections: async (/** @type {any} */ state) => (await import("./sections.js")).sections(state.world ?? {}),
+  best: async (/** @type {any} */ state) => (await import("./interval.js")).bestOfMatch(state.world ?? {}),
   names: (/** @type {any} */ state) => names(state.world),
   since: (/** @type {any} */ { world = {} }) => (isInterval(world) ? world.last_ball.seq : 0),
   moments,

@@ -5,8 +5,9 @@
 export const sentence = (words) => words.charAt(0).toUpperCase() + words.slice(1) + (words && !words.endsWith(".") ? "." : "");
 
 /** Who faces whom, what is needed, and how many changes are free. @param {any} view what the seat sees */
-export function sceneWords({ phase, striker, bowler, need, score, projected, you, super_over: isSuperOver }) {
+export function sceneWords({ phase, innings, striker, bowler, need, score, projected, you, super_over: isSuperOver }) {
   const parts = [];
+  if (innings === 1 && score?.balls === 0 && ["openers", "bowler"].includes(phase)) parts.push(`you ${phase === "openers" ? "bat" : "bowl"} first`); // how the toss ended may be withheld elsewhere
   if (striker && bowler && !["bowler", "batter"].includes(phase)) parts.push(`${striker.name}, ${striker.runs} off ${striker.balls}, faces ${bowler.name}, ${bowler.kind}`);
   if (need !== undefined && score) parts.push(`${need} needed from ${score.balls_left}`);
   else if (typeof projected === "number" && !isSuperOver) parts.push(`on course for ${projected}`);

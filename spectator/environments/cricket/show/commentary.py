@@ -201,8 +201,14 @@ def _team(state: Data, side: str) -> str:
 
 
 def _captain(state: Data, side: str) -> str:
-    """Return the name of the captain in a seat; empty if the viewers' state has none."""
-    seat = state.get("episode", {}).get("seats", {}).get(side, {})
+    """Return the name of the captain in a seat.
+
+    It is empty if the viewers' state has none, and in what a fork took over, which others may have played.
+    """
+    episode = state.get("episode", {})
+    if "parent" in episode and episode["turn"] <= episode["parent"]["turn"]:
+        return ""
+    seat = episode.get("seats", {}).get(side, {})
     name = clean_text(str(seat.get("label", "")), MAX_CAPTAIN).strip()
     name = name if name.isprintable() else " ".join(name.split())
     return name[:1].lower() + name[1:] if seat.get("source") == "human" else name

@@ -147,7 +147,7 @@ class SpokenAnswer:
         return replace(call_answered(ChatRequest(model=MODEL, messages=messages), answer), measured={})
 
 
-class _Match:
+class FleetMatch:
     """One match in a worker."""
 
     def __init__(self, job: MatchJob, numbers: Iterator[int]) -> None:
@@ -260,14 +260,14 @@ def _play(
     tokenizer: Tokenizer,
     numbers: Iterator[int],
 ) -> None:
-    matches: list[_Match] = []
+    matches: list[FleetMatch] = []
     while True:
-        report, due = Round([], [], []), list[_Match]()
+        report, due = Round([], [], []), list[FleetMatch]()
         while matches or len(due) < width:
             if matches:
                 match = matches.pop()
             elif (job := next(jobs, None)) is not None:
-                match = _Match(job, numbers)
+                match = FleetMatch(job, numbers)
             else:
                 break
             ask = match.next_ask(tokenizer, report.worth)

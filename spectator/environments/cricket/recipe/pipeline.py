@@ -155,7 +155,7 @@ class Recipe:
     matches: int = 64
     closeness: float = 0.01
     siblings: int = 2
-    recorded: int = 1
+    recorded: int = 32
     first: int = 2_000_000_000
 
 

@@ -197,6 +197,10 @@ class SelfPlayDecision:
     worth: float
 
 
+MATCH_DECISIONS: Final = 33
+"""Usual number of decisions of a match that are learnt from."""
+
+
 @dataclass(frozen=True)
 class SelfPlaySettings:
     """Settings of self-play.
@@ -210,7 +214,7 @@ class SelfPlaySettings:
         step: Steps before these; the version of the weights.
         matches: Matches before these.
         siblings: Number of matches of each seed.
-        recorded: One of this many seeds is recorded; 0 for none.
+        recorded: Approximate number of matches that are recorded in each step; 0 for none.
     """
 
     seconds: float
@@ -225,7 +229,12 @@ class SelfPlaySettings:
     step: int = 0
     matches: int = 0
     siblings: int = 2
-    recorded: int = 1
+    recorded: int = 32
+
+    @property
+    def recorded_seeds(self) -> int:
+        """One of this many seeds is recorded; 0 for none."""
+        return max(1, self.decisions // (MATCH_DECISIONS * self.recorded)) if self.recorded else 0
 
 
 def learn_by_self_play(
@@ -253,7 +262,7 @@ def learn_by_self_play(
     rng = random.Random(practice.first + practice.step)
     seats = {"home": 0, "away": 0}
     firsts = [practice.first + practice.matches + 1_000_000 * at for at in range(workers)]
-    jobs = [SelfPlay(first, seats, practice.siblings, practice.recorded) for first in firsts]
+    jobs = [SelfPlay(first, seats, practice.siblings, practice.recorded_seeds) for first in firsts]
     fleet.start(jobs, practice.width)
     waiting: dict[tuple[int, int], SelfPlayDecision] = {}
     ready: list[SelfPlayDecision] = []

@@ -23,7 +23,7 @@ from spectator.steppers import local
 
 
 @dataclass(frozen=True, slots=True)
-class PlayedEpisode:
+class SelfPlayedEpisode:
     """A finished episode in which one model played every seat. It can be pickled.
 
     Args:
@@ -54,12 +54,14 @@ class EpisodeTurns:
         world: The world.
         environment: Its environment; step it only through this object.
         first: The environment's answer to ``reset``.
+        options: The world's complete options.
 
     >>> from spectator.catalog import load_world
     >>> world = load_world("counting")
     >>> environment = world.environment()
-    >>> first = environment.reset(seed=1, episode_id="mine", options={"turns": 1})
-    >>> turns = EpisodeTurns(world, environment, first, {"turns": 1})
+    >>> options = world.options_type.model_validate({"turns": 1}).model_dump(mode="json")
+    >>> first = environment.reset(seed=1, episode_id="mine", options=options)
+    >>> turns = EpisodeTurns(world, environment, first, options)
     >>> last = turns.step(first, Decision({"text": "ACTION: 1"}, "model"))
     >>> turns.played(1).turns.ended.score
     1.0
@@ -94,7 +96,7 @@ class EpisodeTurns:
         self._last, self._total = stepped.observation, self._total + stepped.observation.reward
         return self._last
 
-    def played(self, seed: int) -> PlayedEpisode:
+    def played(self, seed: int) -> SelfPlayedEpisode:
         """Return the finished episode, with the rewards of the other seats if the world states them."""
         world, environment, profile = self._world, self._environment, self._world.profile_of(self._options)
         truth = sealed(environment.truth())
@@ -106,4 +108,4 @@ class EpisodeTurns:
             by_seat = earned if isinstance(earned, Mapping) else dict.fromkeys(world.actors[1:], earned)
             ended = ended.model_copy(update={"seat_rewards": dict(by_seat)})
         turns = RecordedTurns(self._steps, self._calls, ended, truth)
-        return PlayedEpisode(world.name, seed, self._options, turns, self._own)
+        return SelfPlayedEpisode(world.name, seed, self._options, turns, self._own)

@@ -29,7 +29,7 @@ from spectator.model_calls import ModelCall
 from spectator.policies.policy import Decision, Policy, Preset
 from spectator.runs.attempts import end_unfinished
 from spectator.runs.run_folder import JOURNAL
-from spectator.training.played_episode import PlayedEpisode
+from spectator.training.played_episode import SelfPlayedEpisode
 
 logger = logging.getLogger(__name__)
 
@@ -130,7 +130,7 @@ class RecordedRun:
             self._stop()
             raise
 
-    def record(self, played: PlayedEpisode) -> None:
+    def record(self, played: SelfPlayedEpisode) -> None:
         """Record a finished episode in which the model played every seat.
 
         Raises:

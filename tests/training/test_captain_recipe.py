@@ -22,7 +22,7 @@ from spectator.environments.cricket.recipe.examples import (
 from spectator.environments.cricket.recipe.fleet import FleetMatch, MatchJob
 from spectator.environments.cricket.trained.captain import FOLDER
 from spectator.environments.cricket.trained.policy import network
-from spectator.training.played_episode import PlayedEpisode
+from spectator.training.played_episode import SelfPlayedEpisode
 from spectator.training.recorded_run import RecordedRun
 
 
@@ -60,7 +60,7 @@ def test_every_choice_has_shares_that_add_up_and_the_best_is_taken() -> None:
                 assert shares[allowed.index(one.ids[at])] == max(shares)
 
 
-def match_of_self_play(seed: int, version: str, rng: random.Random) -> PlayedEpisode:
+def match_of_self_play(seed: int, version: str, rng: random.Random) -> SelfPlayedEpisode:
     """Play a match of two overs with drawn tokens."""
     options = plain_options({"max_overs": 1, "decisions": "over", "reward": "decision_value"})
     match = FleetMatch(MatchJob(0, seed, options, {"home": 0, "away": 0}, recorded=True), itertools.count())

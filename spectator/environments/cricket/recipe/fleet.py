@@ -29,7 +29,7 @@ from spectator.environments.world import derive_seed
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message
 from spectator.llm.exchanges import call_answered
 from spectator.model_calls import ModelCall
-from spectator.training.played_episode import EpisodeTurns, PlayedEpisode
+from spectator.training.played_episode import EpisodeTurns, SelfPlayedEpisode
 from spectator.training.text_episode import model_decision
 
 
@@ -78,7 +78,7 @@ class MatchEnd(NamedTuple):
 
     key: Any
     parts: dict[str, float]
-    played: PlayedEpisode | None
+    played: SelfPlayedEpisode | None
 
 
 class Round(NamedTuple):
@@ -205,7 +205,7 @@ class FleetMatch:
         assert self.speech is not None
         self._finish(self.speech)
 
-    def played(self) -> PlayedEpisode | None:
+    def played(self) -> SelfPlayedEpisode | None:
         """Return the whole match, if it is recorded."""
         return None if self._turns is None else self._turns.played(self.job.seed)
 

@@ -20,7 +20,7 @@ from torch import Tensor
 from spectator.environments.cricket.recipe.examples import Example
 from spectator.environments.cricket.recipe.fleet import MatchFleet, SelfPlay
 from spectator.environments.cricket.recipe.torch_network import BatchedSpeech, TorchNetwork, choice_logits
-from spectator.training.played_episode import PlayedEpisode
+from spectator.training.played_episode import SelfPlayedEpisode
 
 Log = Callable[..., None]
 
@@ -246,7 +246,7 @@ def learn_by_self_play(
     *,
     log: Log,
     saved: Callable[[dict[str, Any]], None],
-    record: Callable[[PlayedEpisode], None],
+    record: Callable[[SelfPlayedEpisode], None],
 ) -> None:
     """Train ``network`` in place by self-play.
 

@@ -7,15 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
-
-from spectator.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -73,20 +69,23 @@ def test_a_run_that_is_complete_learns_nothing_more(folder: Path) -> None:
     assert results(folder) == before
 
 
-def self_play(folder: Path, seconds: float) -> subprocess.Popen[str]:
-    """Continue with self-play in a folder with a supervised network."""
+def spectator(*command: str) -> subprocess.Popen[str]:
     python = os.environ.get("SPECTATOR_TORCH_PYTHON", str(ROOT / ".venv-trl" / "bin" / "python"))
-    size = "--workers 1 --seeds 0 --decisions 150 --matches 2".split()
-    command = ["train", "cricket-captain", "--folder", str(folder), "--self-play", str(seconds), *size]
     return subprocess.Popen(
         [python, "-m", "spectator.cli", *command], stdout=subprocess.PIPE, text=True, cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
 
 
+def self_play(folder: Path, seconds: float) -> subprocess.Popen[str]:
+    """Continue with self-play in a folder with a supervised network."""
+    size = "--workers 1 --seeds 0 --decisions 150 --matches 2".split()
+    return spectator("train", "cricket-captain", "--folder", str(folder), "--self-play", str(seconds), *size)
+
+
 def test_self_play_that_was_killed_continues_its_run(folder: Path, tmp_path: Path) -> None:
     for name in ("words.json", "supervised.npz"):
-        shutil.copy(folder / name, tmp_path)
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
     with self_play(tmp_path, 500) as killed:
         assert killed.stdout is not None
         steps = (line for line in killed.stdout if "self-play" in line)
@@ -99,8 +98,9 @@ def test_self_play_that_was_killed_continues_its_run(folder: Path, tmp_path: Pat
     assert resumed.returncode == 0
     curve = results(tmp_path)["curve"]
     assert [row["step"] for row in curve] == list(range(1, before + 2))
-    status = CliRunner().invoke(main, ["rollouts", "status", str(tmp_path / "run")])
-    assert status.exit_code == 0, status.output
-    versions = [line.split()[0] for line in status.output.splitlines() if line.startswith("step-")]
+    with spectator("rollouts", "status", str(tmp_path / "run")) as status:
+        shown, _ = status.communicate(timeout=60)
+    assert status.returncode == 0
+    versions = [line.split()[0] for line in shown.splitlines() if line.startswith("step-")]
     assert versions[-1] == f"step-{before}"
-    assert "own share 100 %" in status.output
+    assert "own share 100 %" in shown

@@ -55,7 +55,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
         "spectator.training",
         "server",
     ),
-    ("spectator.watchable",),
+    ("spectator.watchable", "spectator.environments.cricket.recipe"),
     ("spectator.cli",),
     ("spectator.command",),
 )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 import click
 
 from spectator.cli.options import RUN_FOLDER, journal_options, recorded_run, run_place
 from spectator.errors import FailureClass
+from spectator.runs.run_folder import JOURNAL, MANIFEST
 
 if TYPE_CHECKING:
     from spectator.rollouts.status import RunStatus
@@ -36,7 +38,14 @@ def status(folder: Path | None, journal: str | None, run_name: str | None) -> No
     \b
     Example: spectator rollouts status runs/first
     Example: spectator rollouts status --journal postgresql://... --run first
+
+    A run of a trainer, which states no number of episodes, has a line for each version of the weights.
     """
+    if folder is not None and (folder / JOURNAL).is_file() and not (folder / MANIFEST).exists():
+        shown = asyncio.run(_read_trained(folder))
+        for line in _trained_lines(shown):
+            click.echo(line)
+        sys.exit(3 if shown["playing"] else 0)
     found = _read(folder, journal, run_name)
     for line in _status_lines(found):
         click.echo(line)
@@ -86,6 +95,48 @@ def _read(folder: Path | None, journal: str | None, run_name: str | None) -> Run
     if not (folder / JOURNAL_FILE).exists():
         raise click.ClickException(f"nothing was played yet in {folder}")
     return asyncio.run(read_status(folder, SystemClock().now()))
+
+
+async def _read_trained(folder: Path) -> dict[str, Any]:
+    """Read what the page of a trainer's run shows."""
+    from spectator.runs.run_folder import read_folder
+    from spectator.runs.run_records import RunTail
+    from spectator.runs.run_summary import summarize_run
+
+    tail = await RunTail.open(read_folder(folder))
+    try:
+        await tail.look()
+        while await tail.count():
+            pass
+        return summarize_run(tail.folder, list(tail.episodes.values()), tail.played_with)
+    finally:
+        await tail.aclose()
+
+
+def _trained_lines(found: Mapping[str, Any]) -> list[str]:
+    lines = [f"{found['environment']} · {found['model']}", f"{found['over']} of {found['begun']} over"]
+    if found["over"]:
+        lines.append(_point_words(found))
+    lines += [f"{count:8} {reason}" for reason, count in found["ends"].items()]
+    for point in found["series"].get("weight_version", {"points": {}})["points"].values():
+        versions = dict.fromkeys([point["first"], point["last"]])
+        lines.append(f"{' to '.join(versions)}  {_point_words(point)}")
+    return lines
+
+
+def _point_words(point: Mapping[str, Any]) -> str:
+    """Format the figures of some episodes, as a run's page has them."""
+    words = ["no reward" if point.get("mean") is None else f"mean reward {point['mean']:.4g}"]
+    if point.get("error") is not None:
+        words[0] += f" ± {point['error']:.4g} (standard error)"
+    words[0] += f" of {point['verdicts']}"
+    if point.get("own_share") is not None:
+        words.append(f"own share {100 * point['own_share']:.4g} % of {point['decisions']} decisions")
+    if point.get("entropy") is not None:
+        words.append(f"entropy {point['entropy']:.4g}")
+    if point.get("tokens_mean") is not None:
+        words.append(f"{point['tokens_mean']:.0f} tokens per episode")
+    return " · ".join(words)
 
 
 def _status_lines(found: RunStatus) -> list[str]:

@@ -29,6 +29,7 @@ from spectator.model_calls import ModelCall
 from spectator.policies.policy import Decision, Policy, Preset
 from spectator.runs.attempts import end_unfinished
 from spectator.runs.run_folder import JOURNAL
+from spectator.training.played_episode import SelfPlayedEpisode
 
 logger = logging.getLogger(__name__)
 
@@ -129,11 +130,22 @@ class RecordedRun:
             self._stop()
             raise
 
-    def begin(self, plan: EpisodePlan) -> RecordedEpisode:
+    def record(self, played: SelfPlayedEpisode) -> None:
+        """Record a finished episode in which the model played every seat.
+
+        Raises:
+            ConfigurationError: The run is closed.
+        """
+        episode = self.begin(played.plan(), every_seat=True)
+        episode.own = played.own
+        episode.take(played.turns)
+
+    def begin(self, plan: EpisodePlan, *, every_seat: bool = False) -> RecordedEpisode:
         """Record a new episode.
 
         Args:
             plan: The plan; captain, run and group are set here.
+            every_seat: Whether the model plays the other seats too.
 
         Raises:
             ConfigurationError: The run is closed.
@@ -142,7 +154,13 @@ class RecordedRun:
             raise ConfigurationError(f"the run {self.name} is closed; open its folder again to record in it")
         group = self._group_of(plan.seed) if self._group_size > 1 else None
         plan = replace(
-            plan, captain=self._captain, run_id=self.name, group_id=group, attempt=1, view="derived"
+            plan,
+            captain=self._captain,
+            opponent=self._captain if every_seat else plan.opponent,
+            run_id=self.name,
+            group_id=group,
+            attempt=1,
+            view="derived",
         )
         episode_id, epoch = f"ep-{ULID()}", str(ULID())[-8:].lower()
         stream = open_stream(

@@ -474,24 +474,7 @@ class TextEpisode:
     ) -> Decision:
         """Return the trained model's decision, with its words."""
         assert self._run is not None
-        if not calls:
-            return Decision(action, "model", "Planned in the answer before.", model=self._run.model)
-        last = calls[-1]
-        reply = ChatAnswer(text="") if last.reply is None else answer_of(last.reply)
-        prompt, written, usage = last.prompt_token_ids, last.token_ids, reply.usage
-        counted = (None, None) if usage is None else (usage.tokens_in, usage.tokens_out)
-        return Decision(
-            action,
-            "model",
-            stated_reasoning(named or ParsedCall("", {}), reply),
-            raw_text=written_form(reply),
-            parse=parse,
-            model=reply.model or self._run.model,
-            tokens_in=counted[0] if prompt is None else len(prompt),
-            tokens_out=counted[1] if written is None else len(written),
-            exchanges=[answered(one) for one in calls],
-            calls=calls,
-        )
+        return model_decision(action, calls, self._run.model, named, parse)
 
     def note_unused(self, calls: Sequence[ModelCall]) -> None:
         """Record an answer that leads to no action with the end of the episode."""
@@ -528,3 +511,38 @@ def _function(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     parameters = {"type": "object", **rules}
     about = str(schema.get("description", name))
     return {"type": "function", "function": {"name": name, "description": about, "parameters": parameters}}
+
+
+def model_decision(
+    action: Action,
+    calls: Sequence[ModelCall],
+    model: str,
+    named: ParsedCall | None = None,
+    parse: Literal["ok", "failed"] | None = None,
+) -> Decision:
+    """Return a model's decision, with the words of its last call.
+
+    Args:
+        calls: The model calls behind it; empty if it continues the plan of an earlier answer.
+        model: Name of the model, if its endpoint does not state it.
+        named: The call in the answer, with its reason; by default the answer's text is the reason.
+        parse: How the answer became the action.
+    """
+    if not calls:
+        return Decision(action, "model", "Planned in the answer before.", model=model)
+    last = calls[-1]
+    reply = ChatAnswer(text="") if last.reply is None else answer_of(last.reply)
+    prompt, written, usage = last.prompt_token_ids, last.token_ids, reply.usage
+    counted = (None, None) if usage is None else (usage.tokens_in, usage.tokens_out)
+    return Decision(
+        action,
+        "model",
+        stated_reasoning(named or ParsedCall("", {}), reply),
+        raw_text=written_form(reply),
+        parse=parse,
+        model=reply.model or model,
+        tokens_in=counted[0] if prompt is None else len(prompt),
+        tokens_out=counted[1] if written is None else len(written),
+        exchanges=[answered(one) for one in calls],
+        calls=calls,
+    )

@@ -94,3 +94,40 @@ def test_a_run_that_is_complete_learns_nothing_more(folder: Path) -> None:
     before = results(folder)
     assert "kl of acts" not in train(folder)
     assert results(folder) == before
+
+
+def spectator(*command: str) -> subprocess.Popen[str]:
+    python = os.environ.get("SPECTATOR_TORCH_PYTHON", str(ROOT / ".venv-trl" / "bin" / "python"))
+    return subprocess.Popen(
+        [python, "-m", "spectator.cli", *command], stdout=subprocess.PIPE, text=True, cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )  # fmt: skip
+
+
+def self_play(folder: Path, seconds: float) -> subprocess.Popen[str]:
+    """Continue with self-play in a folder with a supervised network."""
+    size = "--workers 1 --seeds 0 --decisions 150 --matches 2".split()
+    return spectator("train", "cricket-captain", "--folder", str(folder), "--self-play", str(seconds), *size)
+
+
+def test_self_play_that_was_killed_continues_its_run(folder: Path, tmp_path: Path) -> None:
+    for name in ("words.json", "supervised.npz"):
+        (tmp_path / name).write_bytes((folder / name).read_bytes())
+    with self_play(tmp_path, 500) as killed:
+        assert killed.stdout is not None
+        steps = (line for line in killed.stdout if "self-play" in line)
+        next(steps), next(steps)
+        killed.kill()
+    before = len(results(tmp_path)["curve"])
+    spent_s = sum(row["play_s"] + row["learn_s"] for row in results(tmp_path)["curve"])
+    with self_play(tmp_path, spent_s + 0.1) as resumed:
+        resumed.communicate(timeout=300)
+    assert resumed.returncode == 0
+    curve = results(tmp_path)["curve"]
+    assert [row["step"] for row in curve] == list(range(1, before + 2))
+    with spectator("rollouts", "status", str(tmp_path / "run")) as status:
+        shown, _ = status.communicate(timeout=60)
+    assert status.returncode == 0
+    versions = [line.split()[0] for line in shown.splitlines() if line.startswith("step-")]
+    assert versions[-1] == f"step-{before}"
+    assert "own share 100 %" in shown

@@ -9,13 +9,16 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import random
+import re
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from threadpoolctl import threadpool_limits
 
+from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.environment import CricketEnvironment
 from spectator.environments.cricket.laws import SIDES
 from spectator.environments.cricket.recipe.examples import options_of_match, plain_options, scripted
@@ -23,6 +26,11 @@ from spectator.environments.cricket.trained.network import Tokenizer
 from spectator.environments.cricket.trained.perception import Sight
 from spectator.environments.cricket.trained.speech import ORDER_PARTS, SpokenOrder, calls_of
 from spectator.environments.world import derive_seed
+from spectator.llm.chat import ChatAnswer, ChatRequest, Message
+from spectator.llm.exchanges import call_answered
+from spectator.model_calls import ModelCall
+from spectator.training.played_episode import EpisodeTurns, SelfPlayedEpisode
+from spectator.training.text_episode import model_decision
 
 
 class MatchJob(NamedTuple):
@@ -32,12 +40,14 @@ class MatchJob(NamedTuple):
         seed: Its seed.
         options: Its complete options.
         seats: What decides for each side: the number of a network, or the name of a captain.
+        recorded: Whether its end contains the whole match; only if networks have both seats.
     """
 
     key: Any
     seed: int
     options: Mapping[str, Any]
     seats: Mapping[str, int | str]
+    recorded: bool = False
 
 
 class Ask(NamedTuple):
@@ -57,21 +67,87 @@ class Ask(NamedTuple):
     acts: bool
 
 
+class MatchEnd(NamedTuple):
+    """A match that ended.
+
+    Args:
+        key: See :class:`MatchJob`.
+        parts: The parts of its score.
+        played: The whole match, if it is recorded.
+    """
+
+    key: Any
+    parts: dict[str, float]
+    played: SelfPlayedEpisode | None
+
+
 class Round(NamedTuple):
     """A worker's report at the start of a round.
 
     Args:
         asks: Decisions due, one of each match.
         worth: Values of earlier decisions to their sides, in win chances, by number.
-        over: Matches that ended: key and parts of the score.
+        over: Matches that ended.
     """
 
     asks: list[Ask]
     worth: list[tuple[int, float]]
-    over: list[tuple[Any, dict[str, float]]]
+    over: list[MatchEnd]
 
 
-class _Match:
+class Drawn(NamedTuple):
+    """The tokens chosen for the open asks of a round, in order.
+
+    Args:
+        chances: Log probability of each.
+        version: Version of the weights that chose them.
+    """
+
+    tokens: list[int]
+    chances: list[float]
+    version: str
+
+
+MODEL: Final = "Cricket captain in training"
+"""Name of the model in the record."""
+_SLOT: Final = re.compile(r"\b[bf]\d{1,2}\b")
+
+
+@dataclass
+class SpokenAnswer:
+    """An answer of the network for the record.
+
+    Args:
+        prompt: Tokens of the situation.
+        chances: Log probability of each token; the last tokens that had to follow may be missing.
+        version: Version of the weights; empty if they were not asked.
+    """
+
+    prompt: list[int]
+    chances: list[float] = field(default_factory=list)
+    version: str = ""
+
+    def call(self, speech: SpokenOrder) -> ModelCall:
+        """Return the model call of a finished sentence; names replace slots in its text."""
+        sight, count = speech.sight, len(speech.ids)
+        names = sight.shown_names()
+        players = ", ".join(f"{slot} {name}" for slot, name in sight.names.items())
+        messages: list[Message] = [
+            {"role": "system", "content": f"Players by slot: {players}."},
+            {"role": "user", "content": sight.text()},
+        ]
+        answer = ChatAnswer(
+            text=_SLOT.sub(lambda slot: names.get(slot[0], slot[0]), speech.text),
+            finish_reason="stop",
+            token_ids=array("q", speech.ids),
+            prompt_token_ids=array("q", self.prompt),
+            logprobs=array("d", self.chances + [0.0] * (count - len(self.chances))),
+            weight_versions=[(self.version, count)] if self.version else [],
+        )
+        return replace(call_answered(ChatRequest(model=MODEL, messages=messages), answer), measured={})
+
+
+class FleetMatch:
     """One match in a worker."""
 
     def __init__(self, job: MatchJob, numbers: Iterator[int]) -> None:
@@ -85,6 +161,10 @@ class _Match:
         }
         self._open: dict[str, tuple[int, float]] = {}
         self.speech: SpokenOrder | None = None
+        self._answer = SpokenAnswer([])
+        self._turns: EpisodeTurns | None = None
+        if job.recorded:
+            self._turns = EpisodeTurns(WORLD, self._world, self.observation, job.options)
 
     def next_ask(self, tokenizer: Tokenizer, worth: list[tuple[int, float]]) -> Ask | None:
         """Play until a network must decide; return ``None`` when the match is over."""
@@ -97,26 +177,46 @@ class _Match:
             self._settle(side, worth)
             sight = Sight(self.observation.content, [one["tool"] for one in self.observation.legal_actions])
             speech = SpokenOrder(sight, tokenizer)
+            prompt = tokenizer.encode(sight.text())
+            self._answer = SpokenAnswer(prompt)
             if not speech.allowed:
                 self._finish(speech)
                 continue
             self.speech, number = speech, next(self._numbers)
             self._open[side] = (number, self._paid(side))
-            prompt = tokenizer.encode(sight.text())
             network = int(self.job.seats[side])
             return Ask(number, network, sight.role, prompt, [*speech.ids], speech.allowed, _acts(speech))
         for side in SIDES:
             self._settle(side, worth)
         return None
 
+    def take(self, token: int, chance: float, version: str) -> tuple[list[int], list[int], bool]:
+        """Speak a token; see :meth:`Answering.receive` for the result."""
+        speech = self.speech
+        assert speech is not None
+        before = len(speech.ids)
+        speech.take(token)
+        self._answer.chances += [0.0] * (before - len(self._answer.chances)) + [chance]
+        self._answer.version = version
+        return speech.ids[before:], speech.allowed, _acts(speech)
+
     def finish(self) -> None:
         """Carry out the sentence."""
         assert self.speech is not None
         self._finish(self.speech)
 
+    def played(self) -> SelfPlayedEpisode | None:
+        """Return the whole match, if it is recorded."""
+        return None if self._turns is None else self._turns.played(self.job.seed)
+
     def _finish(self, speech: SpokenOrder) -> None:
         tool, arguments = calls_of(speech.sight, speech.order or {})[-1]
-        self.act({"tool": tool, "arguments": arguments})
+        action = {"tool": tool, "arguments": arguments}
+        if self._turns is None:
+            self.act(action)
+        else:
+            decision = model_decision(action, [self._answer.call(speech)], MODEL, parse="ok")
+            self.observation = self._turns.step(self.observation, decision)
         if self.observation.refused is not None:
             raise RuntimeError(f"the world refused {speech.text!r}: {self.observation.refused}")
 
@@ -160,19 +260,19 @@ def _play(
     tokenizer: Tokenizer,
     numbers: Iterator[int],
 ) -> None:
-    matches: list[_Match] = []
+    matches: list[FleetMatch] = []
     while True:
-        report, due = Round([], [], []), list[_Match]()
+        report, due = Round([], [], []), list[FleetMatch]()
         while matches or len(due) < width:
             if matches:
                 match = matches.pop()
             elif (job := next(jobs, None)) is not None:
-                match = _Match(job, numbers)
+                match = FleetMatch(job, numbers)
             else:
                 break
             ask = match.next_ask(tokenizer, report.worth)
             if ask is None:
-                report.over.append((match.job.key, match.rubric()))
+                report.over.append(MatchEnd(match.job.key, match.rubric(), match.played()))
             else:
                 report.asks.append(ask)
                 due.append(match)
@@ -181,17 +281,11 @@ def _play(
             return
         active = list(due)
         while active:
-            tokens = connection.recv()
-            if tokens is None:
+            drawn: Drawn | None = connection.recv()
+            if drawn is None:
                 return
-            answers = []
-            for match, token in zip(active, tokens, strict=True):
-                speech = match.speech
-                assert speech is not None
-                before = len(speech.ids)
-                speech.take(token)
-                answers.append((speech.ids[before:], speech.allowed, _acts(speech)))
-            connection.send(answers)
+            chosen = zip(active, drawn.tokens, drawn.chances, strict=True)
+            connection.send([match.take(token, chance, drawn.version) for match, token, chance in chosen])
             active = [match for match in active if match.speech is not None and match.speech.allowed]
         for match in due:
             match.finish()
@@ -200,10 +294,17 @@ def _play(
 
 @dataclass(frozen=True)
 class SelfPlay:
-    """Matches of all kinds without end, most of them of five overs, made in the worker."""
+    """Matches of all kinds without end, most of them of five overs, made in the worker.
+
+    Args:
+        siblings: Number of matches of each seed.
+        recorded: One of this many seeds is recorded; 0 for none.
+    """
 
     first: int
     seats: Mapping[str, int | str]
+    siblings: int = 1
+    recorded: int = 0
 
     def __call__(self) -> Iterator[MatchJob]:
         """Yield the matches."""
@@ -213,7 +314,9 @@ class SelfPlay:
             if rng.random() < 0.7:
                 options["max_overs"] = 5
             options["reward"] = "decision_value"
-            yield MatchJob(number, number, plain_options(options), self.seats)
+            recorded = bool(self.recorded) and number % self.recorded == 0
+            job = MatchJob(number, number, plain_options(options), self.seats, recorded)
+            yield from itertools.repeat(job, self.siblings)
 
 
 Choose = Callable[[list[Ask]], "Answering"]
@@ -222,7 +325,7 @@ Choose = Callable[[list[Ask]], "Answering"]
 class Answering:
     """Answers to the asks of one round; see :class:`.torch_network.BatchedSpeech`."""
 
-    def tokens(self) -> list[int]:
+    def tokens(self) -> Drawn:
         """Return a token for every ask that is still open, in order."""
         raise NotImplementedError
 
@@ -264,7 +367,7 @@ class MatchFleet:
         tuple[
             list[tuple[int, int]],
             list[tuple[tuple[int, int], float]],
-            list[tuple[Any, dict[str, float]]],
+            list[MatchEnd],
             Answering | None,
         ]
     ]:
@@ -279,7 +382,7 @@ class MatchFleet:
             asks: list[Ask] = []
             names: list[tuple[int, int]] = []
             worth: list[tuple[tuple[int, int], float]] = []
-            over: list[tuple[Any, dict[str, float]]] = []
+            over: list[MatchEnd] = []
             counts: dict[int, int] = {}
             for at, connection in list(connections.items()):
                 report: Round = connection.recv()
@@ -301,9 +404,10 @@ class MatchFleet:
         self, connections: dict[int, Connection], counts: dict[int, int], conversation: Answering
     ) -> None:
         while counts:
-            tokens, begin = conversation.tokens(), 0
+            drawn, begin = conversation.tokens(), 0
             for at, count in counts.items():
-                connections[at].send(tokens[begin : begin + count])
+                part = slice(begin, begin + count)
+                connections[at].send(Drawn(drawn.tokens[part], drawn.chances[part], drawn.version))
                 begin += count
             answers, left = [], {}
             for at in counts:

@@ -25,7 +25,7 @@ from spectator.environments.cricket.match.engine import VARIED
 from spectator.environments.cricket.recipe import examples as data
 from spectator.environments.cricket.recipe import torch_network as networks
 from spectator.environments.cricket.recipe.examples import plain_options
-from spectator.environments.cricket.recipe.fleet import MatchFleet, MatchJob
+from spectator.environments.cricket.recipe.fleet import MODEL, MatchFleet, MatchJob
 from spectator.environments.cricket.recipe.torch_network import (
     BatchedSpeech,
     Shape,
@@ -39,9 +39,13 @@ from spectator.environments.cricket.recipe.trainers import (
     learn_by_self_play,
 )
 from spectator.environments.cricket.trained.network import write_captain
+from spectator.training.recorded_run import RecordedRun
 
 HELD_OUT: Final = 720_000
 """First seed of evaluations."""
+
+RUN: Final = "run"
+"""Folder of the recorded self-play."""
 
 BASE: Final = {"max_overs": 5, "decisions": "over", "reward": "decision_value"}
 PACKS: Final[Mapping[str, Mapping[str, Any]]] = {
@@ -77,7 +81,7 @@ def played(
     found: dict[Any, tuple[float, float]] = {}
     choose = lambda asks: BatchedSpeech(networks, asks, greedy=True, generator=generator, shuffled=shuffled)  # noqa: E731
     for _, _, over, _ in fleet.rounds(choose):
-        for key, parts in over:
+        for key, parts, _ in over:
             home = key[1] == "home"
             won = parts["win_chance"] if home else 1.0 - parts["win_chance"]
             found[key] = won, parts["decision_value"] if home else -parts["rival_value"]
@@ -125,11 +129,11 @@ class Recipe:
 
     Args:
         examples_s: Seconds for which the workers make examples.
-        self_play_s: Seconds of self-play; 0 for none.
+        self_play_s: Seconds of self-play in all; 0 for none.
         seeds: Seeds per evaluation; 0 for none.
         words: Matches from which the vocabulary is built.
         matches: Matches that each worker plays at once.
-        closeness: See :class:`.trainers.SelfPlaySettings`.
+        closeness: See :class:`.trainers.SelfPlaySettings`; so are `siblings` and `recorded`.
         first: Seed of the first example.
     """
 
@@ -150,6 +154,8 @@ class Recipe:
     minibatch: int = 2_000
     matches: int = 64
     closeness: float = 0.01
+    siblings: int = 2
+    recorded: int = 32
     first: int = 2_000_000_000
 
 
@@ -176,8 +182,13 @@ class RecipeRun:
     def note(self, name: str, result: Any) -> None:
         """Save a result."""
         self.results[name] = result
-        self._results.write_text(json.dumps(self.results, indent=1))
+        self._save_results()
         self.log(name, result)
+
+    def _save_results(self) -> None:
+        partial = self._results.with_suffix(".partial")
+        partial.write_text(json.dumps(self.results, indent=1))
+        partial.replace(self._results)
 
     def words(self) -> list[str]:
         """Return the vocabulary, built on first use."""
@@ -245,29 +256,36 @@ class RecipeRun:
         partial.unlink(missing_ok=True)
         return network
 
-    def learn_by_self_play(self, network: TorchNetwork, fleet: MatchFleet) -> list[dict[str, Any]]:
-        """Train ``network`` in place by self-play, and return the learning curve."""
-        recipe, words = self.recipe, self.words()
-        path, before = recipe.folder / "self-play.npz", list(self.results.get("curve", ()))
+    def learn_by_self_play(self, network: TorchNetwork, initial: TorchNetwork, fleet: MatchFleet) -> None:
+        """Train ``network`` in place by self-play for the remaining time, and record the matches as a run."""
+        recipe, words, curve = self.recipe, self.words(), self.results.setdefault("curve", [])
+        left_s = recipe.self_play_s - sum(row["play_s"] + row["learn_s"] for row in curve)
+        if left_s <= 0:
+            return
 
-        def saved(curve: list[dict[str, Any]]) -> None:
-            self.results["curve"] = before + curve
-            self._results.write_text(json.dumps(self.results, indent=1))
-            if len(curve) % 4 == 0:
-                networks.save(network, words, path, {"stage": "self-play", "steps": len(before + curve)})
+        def saved(row: dict[str, Any]) -> None:
+            curve.append(row)
+            about = {"stage": "self-play", "steps": len(curve)}
+            networks.save(network, words, recipe.folder / "self-play.npz", about)
+            self._save_results()
 
         practice = SelfPlaySettings(
-            seconds=recipe.self_play_s,
+            seconds=left_s,
             decisions=recipe.decisions,
             rate=recipe.practice_rate,
             width=recipe.matches,
             minibatch=recipe.minibatch,
             closeness=recipe.closeness,
-            first=3_000_000 + 1_000 * len(before),
+            siblings=recipe.siblings,
+            recorded=recipe.recorded,
+            step=len(curve),
+            matches=int(curve[-1]["matches"]) if curve else 0,
         )
-        curve = learn_by_self_play(network, fleet, recipe.workers, practice, log=self.log, saved=saved)
-        networks.save(network, words, path, {"stage": "self-play", "steps": len(before + curve)})
-        return curve
+        with RecordedRun(recipe.folder / RUN, group_size=recipe.siblings, model=MODEL) as run:
+            learn_by_self_play(
+                network, initial, fleet, recipe.workers, practice,
+                log=self.log, saved=saved, record=run.record,
+            )  # fmt: skip
 
     def compare(self, fleet: MatchFleet, start: TorchNetwork, final: TorchNetwork) -> None:
         """Evaluate the networks by the figures that judge the recipe."""
@@ -297,6 +315,7 @@ def run(recipe: Recipe, say: Callable[[str], None] = lambda line: None) -> dict[
     one.log("torch", torch.__version__, one.device)
     one.words()
     network = one.supervise()
+    start = networks.load(recipe.folder / "supervised.npz", one.device)[0].eval()
     final = recipe.folder / "self-play.npz"
     fleet = MatchFleet(recipe.workers, one.words())
     try:
@@ -304,10 +323,9 @@ def run(recipe: Recipe, say: Callable[[str], None] = lambda line: None) -> dict[
         if final.exists():
             network = networks.load(final, one.device)[0]
         if recipe.self_play_s and not finished:
-            one.learn_by_self_play(network, fleet)
+            one.learn_by_self_play(network, start, fleet)
         network.eval()
         if recipe.seeds and not finished:
-            start = networks.load(recipe.folder / "supervised.npz", one.device)[0].eval()
             one.compare(fleet, start, network)
     finally:
         fleet.close()

@@ -19,7 +19,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from spectator.environments.cricket.recipe.examples import Example
-from spectator.environments.cricket.recipe.fleet import Answering, Ask
+from spectator.environments.cricket.recipe.fleet import Answering, Ask, Drawn
 
 FEATURES = 24
 
@@ -152,13 +152,18 @@ def choice_logits(hidden: Tensor, table: Tensor, allowed: Tensor) -> Tensor:
 def save(
     network: TorchNetwork, words: Sequence[str], path: Path, about: dict[str, Any] | None = None
 ) -> None:
-    """Write weights in half precision; the embedding includes the number features."""
+    """Write weights in half precision; the embedding includes the number features.
+
+    The file is replaced as a whole.
+    """
     state = {name: value.detach().float().cpu().numpy() for name, value in network.state_dict().items()}
     state["embedding.weight"] = network.table().detach().float().cpu().numpy()
     state.pop("numbers.weight")
     arrays = {name: value.astype(np.float16) for name, value in state.items()}
     head = json.dumps({"shape": asdict(network.shape), "words": list(words), "about": about or {}})
-    np.savez(path, head=np.array(head), **arrays)
+    partial = path.with_name(f".{path.name}")
+    np.savez(partial, head=np.array(head), **arrays)
+    partial.replace(path)
 
 
 def load(path: Path, device: str) -> tuple[TorchNetwork, list[str]]:
@@ -252,6 +257,7 @@ class BatchedSpeech(Answering):
         greedy: Whether choices with an effect take the best token; otherwise all tokens are drawn.
         generator: Random generator.
         shuffled: Whether each decision sees another match's situation of the same kind, as a control.
+        version: Version of the weights, for the record.
     """
 
     def __init__(
@@ -262,8 +268,9 @@ class BatchedSpeech(Answering):
         greedy: bool,
         generator: torch.Generator,
         shuffled: bool = False,
+        version: str = "",
     ) -> None:
-        self._greedy, self._generator = greedy, generator
+        self._greedy, self._generator, self._version = greedy, generator, version
         prompts = [ask.prompt for ask in asks]
         if shuffled:
             prompts = _exchanged(asks)
@@ -283,7 +290,7 @@ class BatchedSpeech(Answering):
                     self._groups.append((rows, _Cache(network, [prompts[row] for row in rows])))
 
     @torch.no_grad()
-    def tokens(self) -> list[int]:
+    def tokens(self) -> Drawn:
         """See :meth:`Answering.tokens`."""
         chosen: dict[int, int] = {}
         for rows, cache in self._groups:
@@ -307,15 +314,15 @@ class BatchedSpeech(Answering):
                     chosen[row] = one
                     self.chances[row].append(log)
         self._active = sorted(chosen)
-        tokens = []
+        drawn_tokens = Drawn([], [self.chances[row][-1] for row in self._active], self._version)
         for row in self._active:
             allowed, example = self._allowed[row], self.spoken[row]
             example.at.append(len(example.ids))
             example.allowed.append(allowed)
             example.shares.append([float(at == chosen[row]) for at in range(len(allowed))])
             example.acts.append(self._acts[row])
-            tokens.append(allowed[chosen[row]])
-        return tokens
+            drawn_tokens.tokens.append(allowed[chosen[row]])
+        return drawn_tokens
 
     def receive(self, answers: Sequence[tuple[list[int], list[int], bool]]) -> None:
         """See :meth:`Answering.receive`."""

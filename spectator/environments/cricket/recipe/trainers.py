@@ -5,7 +5,6 @@ In self-play both seats are trained; each decision is rewarded by its effect on 
 
 from __future__ import annotations
 
-import copy
 import math
 import random
 import time
@@ -21,6 +20,7 @@ from torch import Tensor
 from spectator.environments.cricket.recipe.examples import Example
 from spectator.environments.cricket.recipe.fleet import MatchFleet, SelfPlay
 from spectator.environments.cricket.recipe.torch_network import BatchedSpeech, TorchNetwork, choice_logits
+from spectator.training.played_episode import SelfPlayedEpisode
 
 Log = Callable[..., None]
 
@@ -197,6 +197,10 @@ class SelfPlayDecision:
     worth: float
 
 
+MATCH_DECISIONS: Final = 33
+"""Usual number of decisions of a match that are learnt from."""
+
+
 @dataclass(frozen=True)
 class SelfPlaySettings:
     """Settings of self-play.
@@ -206,6 +210,11 @@ class SelfPlaySettings:
         closeness: Weight of the distance to the initial network.
         epochs: Number of passes over each decision.
         width: Matches that each worker plays at once.
+        first: Seed of the first match.
+        step: Steps before these; the version of the weights.
+        matches: Matches before these.
+        siblings: Number of matches of each seed.
+        recorded: Approximate number of matches that are recorded in each step; 0 for none.
     """
 
     seconds: float
@@ -217,32 +226,55 @@ class SelfPlaySettings:
     width: int = 60
     most: int = 10_000
     first: int = 3_000_000
+    step: int = 0
+    matches: int = 0
+    siblings: int = 2
+    recorded: int = 32
+
+    @property
+    def recorded_seeds(self) -> int:
+        """One of this many seeds is recorded; 0 for none."""
+        return max(1, self.decisions // (MATCH_DECISIONS * self.recorded)) if self.recorded else 0
 
 
 def learn_by_self_play(
     network: TorchNetwork,
+    initial: TorchNetwork,
     fleet: MatchFleet,
     workers: int,
     practice: SelfPlaySettings,
     *,
     log: Log,
-    saved: Callable[[list[dict[str, Any]]], None],
-) -> list[dict[str, Any]]:
-    """Train by self-play and return the learning curve, a row for each step."""
+    saved: Callable[[dict[str, Any]], None],
+    record: Callable[[SelfPlayedEpisode], None],
+) -> None:
+    """Train ``network`` in place by self-play.
+
+    Args:
+        initial: The network to which it is kept close.
+        saved: Called with each step's row of the learning curve.
+        record: Called with each recorded match at its end.
+    """
     device = next(network.parameters()).device
-    initial, start, curve = copy.deepcopy(network).eval(), time.monotonic(), list[dict[str, Any]]()
+    start, step, matches = time.monotonic(), practice.step, practice.matches
     optimizer = optimizer_of(network, practice.rate, decay=0.0)
-    generator = torch.Generator(device=device).manual_seed(practice.first)
-    rng = random.Random(practice.first)
+    generator = torch.Generator(device=device).manual_seed(practice.first + practice.step)
+    rng = random.Random(practice.first + practice.step)
     seats = {"home": 0, "away": 0}
-    fleet.start([SelfPlay(practice.first + 1_000_000 * at, seats) for at in range(workers)], practice.width)
+    firsts = [practice.first + practice.matches + 1_000_000 * at for at in range(workers)]
+    jobs = [SelfPlay(first, seats, practice.siblings, practice.recorded_seeds) for first in firsts]
+    fleet.start(jobs, practice.width)
     waiting: dict[tuple[int, int], SelfPlayDecision] = {}
     ready: list[SelfPlayDecision] = []
     played = time.monotonic()
-    matches = 0
-    choose = lambda asks: BatchedSpeech([network], asks, greedy=False, generator=generator)  # noqa: E731
+    choose = lambda asks: BatchedSpeech(  # noqa: E731
+        [network], asks, greedy=False, generator=generator, version=f"step-{step}"
+    )
     for names, worth, over, conversation in fleet.rounds(choose):
         matches += len(over)
+        for match in over:
+            if match.played is not None:
+                record(match.played)
         for name, value in worth:
             if (decision := waiting.pop(name, None)) is not None and decision.role in ("bowl", "bat"):
                 decision.worth = value
@@ -257,21 +289,20 @@ def learn_by_self_play(
         play_s = time.monotonic() - played
         learning = time.monotonic()
         row = _step(network, initial, optimizer, ready, practice, rng, str(device))
+        step += 1
         row |= {
-            "step": len(curve) + 1,
+            "step": step,
             "matches": matches,
             "play_s": play_s,
             "learn_s": time.monotonic() - learning,
         }
         row = {name: round(float(value), 5) for name, value in row.items()}
-        curve.append(row)
         log("self-play", row)
-        saved(curve)
+        saved(row)
         ready, played = [], time.monotonic()
-        if time.monotonic() - start > practice.seconds or len(curve) >= practice.most:
+        if time.monotonic() - start > practice.seconds or step - practice.step >= practice.most:
             break
     fleet.stop()
-    return curve
 
 
 def _step(

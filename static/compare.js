@@ -72,7 +72,7 @@ function drawParting(parted) {
   if (!parted) return replace(part, h("p", {}, halves[0].events.length === halves[1].events.length ? "They are identical from the first step to the last." : "So far they are identical."));
   const told = (/** @type {any} */ event, /** @type {Half} */ half) => (!event ? ["it ended"] : event.type === "decision.made" ? decidedWords(event.data, half.timeline.headState.episode ?? {}) : [words(event.type.replace(/^\w+\./, ""))]);
   const same = halves[0].entry.seed === halves[1].entry.seed;
-  replace(part, h("p", {}, h("b", {}, same ? "They diverge here: " : "Their seeds differ, so they diverge at once: "), h("button", { class: "more", type: "button", on: { click: () => go(steps.indexOf(partedAt ?? 0)) } }, "go there")),
+  replace(part, h("p", {}, h("b", {}, same ? "First different decision: " : "Their seeds differ, so they diverge at once: "), h("button", { class: "more", type: "button", on: { click: () => go(steps.indexOf(partedAt ?? 0)) } }, "go there")),
     figuresPart(), ...(same ? halves : []).map((half, index) => h("p", { class: `part part--${"ab"[index]}` }, h("i", { class: "side__key", "aria-hidden": "true" }), ...told(index ? parted.b : parted.a, half))));
 }
 
@@ -133,7 +133,7 @@ function tell(text, bad = true) {
 }
 
 async function start() {
-  if (!asked.a && !asked.b) return tell("Pick two past episodes in the lobby’s list.", false);
+  if (!asked.a && !asked.b) return tell("Pick two past episodes in the lobby’s list: tick two of the same world, then press Compare.", false);
   if (!asked.a || !asked.b) return offer(asked.a || asked.b);
   halves = [await open("a"), await open("b")];
   const [a, b] = halves.map((half) => half.entry);

@@ -10,7 +10,7 @@ import { byId, h, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
 import { readQuery, writeQuery } from "./ui/query.js";
 import { mountFork } from "./ui/fork.js";
 import { costWords, settingWords } from "./ui/run_charts.js";
-import { rewardWords } from "./ui/run_words.js";
+import { rewardWords, sentence } from "./ui/run_words.js";
 import { drawWay, makeSibling } from "./ui/sibling.js";
 import { mountWords } from "./ui/sibling_words.js";
 import { clip, plain, plural } from "./ui/text.js";
@@ -141,7 +141,7 @@ function drawFigures() {
   drawState();
   say.hidden = !latest.problem;
   setText(say, latest.problem ? `${clip(plain(latest.problem), 300)} Showing the last data read.` : "");
-  const figures = [[`${latest.over} of ${latest.size}`, "finished"], [String(latest.usable), "usable"], ...rewardWords(latest, latest.usable), ...(latest.uncounted ? [] : costWords(latest)), [String(latest.seed), "seed"]];
+  const figures = [[`${latest.over} of ${latest.size}`, "finished"], [String(latest.usable), "usable"], ...rewardWords(latest, latest.usable), ...(latest.uncounted ? [] : costWords(latest)), ["", `seed ${latest.seed}`]];
   replace(byId("figures"), h("span", {}, h("b", {}, clip(plain(latest.environment), 60))), ...figures.map(([value, said]) => h("span", {}, h("b", {}, value), ` ${said}`)), latest.again ? h("span", {}, `${plural(latest.again, "attempt")} retried`) : null);
   setText(byId("set"), clip(plain(settingWords(latest.configuration)), 200));
   link.hidden = !latest.run;
@@ -194,7 +194,8 @@ if (answer.ok) {
   byId("main").classList.remove("waiting");
   feed.open();
 } else {
+  byId("main").firstElementChild?.classList.add("early");
   setAttribute(say, "class", "notice notice--bad early");
-  replace(say, `${answer.message} `, h("a", { href: new URL("rollouts", root).href }, "Back to the runs"));
+  replace(say, `${sentence(answer.message)} `, h("a", { href: new URL("rollouts", root).href }, "Back to the runs"));
   setText(byId("state"), "Unavailable");
 }

@@ -1,7 +1,7 @@
 // @ts-check
 // The operator's page: usage, refreshed while visible, and controls.
 
-import { call, read, rememberToken } from "./live/api.js";
+import { call, read, recallToken, rememberToken } from "./live/api.js";
 import { byId, h, pageRoot, replace, setAttribute, setText, svg } from "./ui/dom.js";
 import { plural } from "./ui/text.js";
 
@@ -56,7 +56,7 @@ function episode(one) {
   const from = one.address === null ? "address unknown" : `from ${one.address}`;
   return h("li", { class: "operator__item" },
     h("p", {}, h("a", { href: new URL(`watch/${one.episode_id}`, root).href }, h("bdi", {}, who)), ` · ${one.environment}${one.paused ? " · paused" : ""}${one.shown ? " · shown only" : ""}`, h("br"),
-      h("small", {}, `${from} · ${plural(one.turn, "turn")} · ${plural(one.events, "event")} · ${plural(one.viewers, "viewer")} · ${one.episode_id}`)),
+      h("small", {}, `${from} · ${plural(one.turn, "turn")} · ${plural(one.events, "event")} · ${plural(one.viewers, "viewer")} · `, h("span", { title: one.episode_id }, `…${one.episode_id.slice(-8)}`))),
     one.shown ? h("span", { class: "badge" }, "played elsewhere") : sure("Stop", () => void act("custom/stop_episode", { episode_id: one.episode_id }, "Stopped.")));
 }
 
@@ -65,7 +65,7 @@ function budget(one) {
   const share = one.limit ? Math.min(1, one.used / one.limit) : 0;
   const addresses = Object.entries(one.addresses).map(([address, used]) => `${address}: ${number(used)}`).join(" · ");
   return h("li", { class: "operator__item" },
-    h("p", {}, `${number(one.used)} of ${one.limit ? number(one.limit) : "any number of"} `, h("b", {}, one.words), h("br"), h("small", {}, h("code", {}, one.name), addresses ? ` · ${addresses}` : "")),
+    h("p", {}, h("b", {}, one.words[0].toUpperCase() + one.words.slice(1)), `: ${one.limit ? `${number(one.used)} of ${number(one.limit)}` : `${number(one.used)}, no limit`}`, h("br"), h("small", {}, h("code", {}, one.name), addresses ? ` · ${addresses}` : "")),
     h("div", { class: "operator__meter", "aria-hidden": "true", data: { tone: share >= 1 ? "full" : share >= NEAR ? "near" : null } }, svg("svg", { viewBox: "0 0 100 8", preserveAspectRatio: "none" }, svg("rect", { width: 100 * share, height: 8 }))));
 }
 
@@ -128,7 +128,7 @@ async function refresh() {
   if (answer.ok) {
     show(answer.body);
     setText(state, answer.body.trouble.length > 0 ? "Trouble" : paused ? "Starts paused" : "Open");
-  } else tell(answer.message);
+  } else tell(answer.status === 401 && !recallToken() ? "This page is for the operator. Enter the token that the server was started with (SPECTATOR_OPERATOR_TOKEN)." : answer.message);
   setAttribute(state, "data-tone", !answer.ok || answer.body.trouble.length > 0 ? "bad" : paused ? "wait" : "over");
 }
 

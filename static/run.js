@@ -8,7 +8,7 @@ import { readQuery, writeQuery } from "./ui/query.js";
 import { costWords } from "./ui/run_charts.js";
 import { makeGroup } from "./ui/run_group.js";
 import { mountCharts } from "./ui/run_plots.js";
-import { chosen, idleWords, ORDERS, progressWords, standingOf } from "./ui/run_words.js";
+import { chosen, idleWords, ORDERS, progressWords, sentence, standingOf } from "./ui/run_words.js";
 import { clip, plain, plural, words } from "./ui/text.js";
 
 const TICK_MS = 1_000;
@@ -164,7 +164,9 @@ if (answer.ok) {
   draw();
   feed.open();
 } else {
-  tell(answer.message);
+  byId("main").firstElementChild?.classList.add("early");
+  place.say.hidden = false;
+  replace(place.say, `${sentence(answer.message)} `, h("a", { href: new URL("rollouts", root).href }, "Back to the runs"));
   setText(state, "Unavailable");
   setAttribute(state, "data-tone", "bad");
 }

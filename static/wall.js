@@ -125,7 +125,7 @@ function drawChoices(found) {
   const key = `${names.join()} ${wanted.large}`;
   if (large.dataset.names === key || large === document.activeElement && wanted.large === large.value) return;
   large.dataset.names = key;
-  replace(large, ...[["", "automatic"], [NONE, "none featured"], ...found.map(([id, tile]) => [id, clip(`${(tile.seats ?? []).map(plain).join(" v ")} · seed ${tile.seed}`, 60)])]
+  replace(large, ...[["", "featured: auto"], [NONE, "none featured"], ...found.map(([id, tile]) => [id, clip(`${(tile.seats ?? []).map(plain).join(" v ")} · seed ${tile.seed}`, 60)])]
     .map(([value, label]) => h("option", { value, selected: value === wanted.large }, label)));
 }
 

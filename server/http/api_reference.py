@@ -88,7 +88,7 @@ def _operation(method: str, path: str, operation: Mapping[str, Any], schemas: Ma
         )
         for status, answer in operation["responses"].items()
     ]
-    text = operation.get("description", operation.get("summary", "")).replace("``", "")
+    text = operation.get("description", operation.get("summary", ""))
     fields = parameters + _body(operation.get("requestBody", {}), schemas)
     return Operation(method.upper(), path, text, fields, answers)
 

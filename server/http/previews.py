@@ -359,7 +359,7 @@ def _progress(glance: EpisodePreview) -> str:
     done = 1.0 if glance.status == "ended" else (glance.progress or 0.0)
     bar = f'<rect x="{LEFT}" y="430" height="16" rx="8" width="'
     return (
-        f'{bar}{RIGHT - LEFT}" fill="{LINE}"/>{bar}{max(16.0, done * (RIGHT - LEFT)):.1f}" fill="{GRASS}"/>'
+        f'{bar}{RIGHT - LEFT}" fill="{LINE}"/>{bar}{max(16.0, done * (RIGHT - LEFT)):.1f}" fill="{WILLOW}"/>'
     )
 
 

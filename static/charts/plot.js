@@ -60,7 +60,8 @@ export function makePlot(title, height = 168) {
     const { lines, bars, show } = spec;
     const { from, to, up, left, x, y } = frame();
     const [right, bottom] = [width - ROOM.right, height - ROOM.bottom];
-    const across = span(from, to, Math.max(2, Math.floor((right - left) / 60)), spec.counted).filter((value) => value >= from && value <= to);
+    const apart = !bars && spec.counted && places.every((place, index) => index === 0 || x(place) - x(places[index - 1]) >= 36);
+    const across = apart ? places : span(from, to, Math.max(2, Math.floor((right - left) / 60)), spec.counted).filter((value) => value >= from && value <= to);
     const wide = bars ? Math.max(1, (right - left) / places.length - 2) : 0;
     setAttribute(picture, "viewBox", `0 0 ${width} ${height}`);
     replace(picture,

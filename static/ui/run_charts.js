@@ -41,12 +41,12 @@ export const CHARTS = {
   },
   refused: {
     title: "Refused answers per decision", y: "per decision", least: 0, most: 0.1, show: figure, value: (point) => share(point.refusals, point.decisions),
-    said: (point) => `${figure(share(point.refusals, point.decisions))}: ${point.refusals} refused in ${plural(point.decisions, "decision")}, ${plural(point.penalised, "episode")} penalised`,
+    said: (point) => `${figure(share(point.refusals, point.decisions))} (${point.refusals} refused in ${plural(point.decisions, "decision")}), ${plural(point.penalised, "episode")} penalised`,
     head: ["refused", "decisions", "penalised episodes"], cells: (point) => [point.refusals, point.decisions, point.penalised], empty: "Not recorded in this run.",
   },
   cut: {
     title: "Episodes cut short", y: "share", least: 0, most: 0.1, show: percent, value: (point) => share(point.cut, point.over),
-    said: (point) => `${percent(share(point.cut, point.over))}: ${point.cut} of ${plural(point.over, "episode")}${point.cut_replies ? `; ${point.cut_replies} of ${plural(point.replies, "reply", "replies")} at the token limit` : ""}`,
+    said: (point) => `${percent(share(point.cut, point.over))} (${point.cut} of ${plural(point.over, "episode")})${point.cut_replies ? `; ${point.cut_replies} of ${plural(point.replies, "reply", "replies")} at the token limit` : ""}`,
     head: ["cut short", "episodes", "replies at the token limit", "replies"], cells: (point) => [point.cut, point.over, point.cut_replies, point.replies], empty: "No episode has finished yet.",
   },
   tokens: {

@@ -26,6 +26,9 @@ export const figure = (value) => (typeof value === "number" ? String(Math.round(
 /** @param {number | null | undefined} value */
 export const percent = (value) => (typeof value === "number" ? `${Math.round(value * 1000) / 10}\u00a0%` : "unknown");
 
+/** A server's message as a sentence. @param {string} text */
+export const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1) + (/[.!?]$/.test(text) ? "" : ".");
+
 /** A count in few characters. @param {number} count */
 export const many = (count) => (count < 1_000 ? figure(count) : count < 1e6 ? `${figure(Math.round(count / 10) / 100)}k` : `${figure(Math.round(count / 1e4) / 100)}M`);
 

@@ -33,7 +33,7 @@ def test_two_are_picked_in_the_lobby_and_shown_in_step(quiet_app: Serving, open_
     first, second = page.locator(".side").first, page.locator(".side").last
     expect(first).to_contain_text("Anchor")
     expect(second).to_contain_text("Gambler")
-    expect(page.locator("#part")).to_contain_text("They diverge here")
+    expect(page.locator("#part")).to_contain_text("First different decision")
     expect(page.locator("#part")).to_contain_text("runs first differ at innings")
     sides = quiet_app.client.get(f"/api/episodes/{first_id}/glance").json()["sides"]
     for side, captain in ((first, "Anchor"), (second, "Gambler")):

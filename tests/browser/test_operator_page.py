@@ -27,6 +27,7 @@ def test_the_operator_pauses_stops_and_deletes(operated: Serving, open_page: Ope
     operated.start(pace="broadcast", options={"turns": 1000})
     page = open_page(f"{operated.base_url}/operator", viewport=PHONE, forgive=("401",))
     expect(page.locator("#parts")).to_be_hidden()
+    expect(page.locator("#say")).to_contain_text("This page is for the operator. Enter the token")
     page.fill("#token", TOKEN)
     page.get_by_role("button", name="Use it").click()
     expect(page.locator("#episodes li")).to_have_count(1)

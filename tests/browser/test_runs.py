@@ -160,7 +160,13 @@ def test_a_decision_is_noted_in_the_player(watched: Watched, open_page: Opener) 
 
 
 def test_what_is_not_there_is_said(watched: Watched, open_page: Opener) -> None:
-    page = open_page(f"{watched.serving.base_url}/rollouts/nothing", forgive=("404",))
-    expect(page.locator("#say")).to_contain_text("there is no run nothing here")
-    page.goto(f"{watched.serving.base_url}/group/g-none")
-    expect(page.locator("#say")).to_contain_text("group g-none not found")
+    page = open_page("", forgive=("404",))
+    for place, what, title in (
+        ("rollouts/nothing", "There is no run nothing here; it may have been moved or removed.", "nothing"),
+        ("group/g-none", "Group g-none not found.", "Group g-none"),
+    ):
+        page.goto(f"{watched.serving.base_url}/{place}")
+        expect(page.locator("#say")).to_contain_text(what)
+        expect(page.get_by_role("heading", name=title, level=1)).to_be_visible()
+        page.locator("#say").get_by_role("link", name="Back to the runs").click()
+        expect(page).to_have_url(f"{watched.serving.base_url}/rollouts")

@@ -128,6 +128,7 @@ async function offer(id) {
 /** @param {string} text @param {boolean} [bad] */
 function tell(text, bad = true) {
   say.hidden = false;
+  setAttribute(byId("title"), "class", "lobby__title"); // a page without episodes shows what it is
   setAttribute(say, "class", bad ? "notice notice--bad" : "notice");
   replace(say, text, " ", h("a", { href: root }, "Back to the lobby"));
 }

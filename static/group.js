@@ -17,7 +17,6 @@ import { clip, plain, plural } from "./ui/text.js";
 import { figure, typed } from "./ui/typed.js";
 
 const [AGAIN_MS, STEP_MS, MOST, KEYS] = [3_000, 800, 24, "123456789abcdefghijklmnopqrstuvwxyz"];
-
 const root = pageRoot();
 const group = decodeURIComponent(location.pathname.split("/").filter(Boolean).at(-1) ?? "");
 const asked = readQuery(["run", "at"]);

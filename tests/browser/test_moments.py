@@ -51,7 +51,7 @@ def test_an_interval_tells_what_the_innings_came_to(quiet_app: Serving, open_pag
     sides = page.locator(".ball__side")
     expect(sides.first).to_contain_text(re.compile(r"bowled.*\w+ \d for \d"))
     expect(sides.last).to_contain_text(re.compile(rf"{team} played.*\w+ \d+ off \d"))
-    expect(page.locator(".ball__mark")).to_have_text("")
+    expect(page.locator(".ball__mark")).to_have_text(str(score["runs"]))
     for _ in range(3):
         page.keyboard.press("ArrowRight")
     expect(page.locator(".ball__detail")).to_have_text(re.compile(r"^0\.\d · "))

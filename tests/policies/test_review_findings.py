@@ -46,7 +46,6 @@ FINDINGS: dict[str, tuple[str, ...]] = {
     ),
     "the model's own reasons vanish, past calls become {}": (
         "policies/test_dialogue.py::test_the_models_own_reasons_stay_in_its_calls",
-        "policies/test_prompting.py::test_tools_ask_for_a_reason_first_and_keep_the_rest_of_the_schema",
     ),
     "the prompt has no legend": (
         "environments/collider/test_playable.py::test_every_field_of_the_observation_has_a_legend",

@@ -37,11 +37,11 @@ def command(folder: Path) -> list[str]:
     return [TINY.get(before, word) for before, word in zip(["", *words], words, strict=False)]
 
 
-def train(folder: Path) -> str:
+def train(folder: Path, *further: str) -> str:
     python = Path(os.environ.get("SPECTATOR_TORCH_PYTHON", ROOT / ".venv-trl" / "bin" / "python"))
     assert python.exists(), "torch is not here; install it with: make trl-venv"
     done = subprocess.run(
-        [str(python), "-m", "spectator.cli", *command(folder)],
+        [str(python), "-m", "spectator.cli", *command(folder), *further],
         capture_output=True, text=True, timeout=560, check=False, cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )  # fmt: skip
@@ -67,6 +67,13 @@ def test_it_ends_with_weights_that_play(folder: Path) -> None:
     memory = Memory(captain)
     chances = memory.chances(memory.read(captain.tokenizer.encode("toss 5 pitch even even\n>")), [1, 2, 3])
     assert len(chances) == 3
+
+
+def test_training_goes_on_from_a_captains_weights(folder: Path, tmp_path: Path) -> None:
+    train(tmp_path, "--start", str(folder / "captain"), "--self-play", "0", "--seeds", "0")
+    assert (tmp_path / "words.json").read_text() == (folder / "words.json").read_text()
+    before, after = results(folder)["supervised"], results(tmp_path)["supervised"]
+    assert after["kl_acts"] < before["kl_acts"], "it begins with what was learnt before"
 
 
 def test_it_plays_under_the_name_of_its_owner(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

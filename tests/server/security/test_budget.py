@@ -24,7 +24,7 @@ from server.settings import Settings
 from spectator.policies.spending import Caps, SpendLedger, Spent
 from tests.fakes import ManualClock
 from tests.openenv.conftest import open_client
-from tests.serving import Serving, serve, test_settings, without_errors
+from tests.serving import Serving, serve, test_settings, until, without_errors
 
 TOKEN = "a-token-of-the-operator"
 
@@ -287,8 +287,12 @@ def test_what_has_not_ended_stays_within_half_of_the_journals_room(tmp_path: Pat
         large = serving.start(options={"turns": 1_000_000, "payload_bytes": 65_536})
         entry = serving.finish(large)
         assert entry["reason"] == "step_cap" and "half of SPECTATOR_KEEP_MB" in entry["detail"]
-        running = serving.client.get("/custom/status").json()["running"]
-        assert [one["episode_id"] for one in running] == [small], "it is the largest that goes"
+
+        def alone() -> bool:
+            running = serving.client.get("/custom/status").json()["running"]
+            return [one["episode_id"] for one in running] == [small]
+
+        until("the largest goes, and it alone", alone)
 
 
 def test_a_client_that_takes_nothing_loses_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -209,6 +209,11 @@ def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
     help="Held-out seeds of each evaluation; 0 = no evaluation.",
 )
 @click.option(
+    "--start",
+    type=click.Path(path_type=Path, file_okay=False, exists=True),
+    help="Folder of a captain to start from; its width, layers and vocabulary are kept. Default: none.",
+)
+@click.option(
     "--width",
     type=click.IntRange(min=16),
     default=256,
@@ -255,6 +260,7 @@ def train(
     supervised_s: float,
     self_play_s: float,
     seeds: int,
+    start: Path | None,
     width: int,
     layers: int,
     tokens: int,
@@ -262,7 +268,7 @@ def train(
     matches: int,
     words: int,
 ) -> None:
-    """Train a small captain from scratch.
+    """Train a small captain, from scratch or from another's weights.
 
     The steps are: generate examples, supervised training, self-play, evaluation. The folder receives the log,
     the results with the learning curve, and the captain's weights. The defaults take about 12 minutes on one
@@ -275,6 +281,10 @@ def train(
         raise click.ClickException("training needs torch: pip install 'openenv-spectator[train]'")
     if width % 32:
         raise click.BadParameter(f"{width} is not a multiple of 32; use 32, 64, ...", param_hint="--width")
+    if start is not None and not (start / "captain.npz").is_file():
+        raise click.BadParameter(
+            f"{start} has no captain.npz; give the folder captain/ that a training wrote", param_hint="--start"
+        )
     from spectator.environments.cricket.recipe.pipeline import Recipe, run
 
     run(
@@ -285,6 +295,8 @@ def train(
             supervised_s=supervised_s,
             self_play_s=self_play_s,
             seeds=seeds,
+            start=start,
+            rate=1.5e-3 if start is None else 3e-4,
             width=width,
             layers=layers,
             heads=width // 32,

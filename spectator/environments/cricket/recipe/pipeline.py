@@ -38,6 +38,7 @@ from spectator.environments.cricket.recipe.trainers import (
     learn,
     learn_by_self_play,
 )
+from spectator.environments.cricket.trained.captain import WEIGHTS
 from spectator.environments.cricket.trained.network import write_captain
 from spectator.training.recorded_run import RecordedRun
 
@@ -135,6 +136,7 @@ class Recipe:
         matches: Matches that each worker plays at once.
         closeness: See :class:`.trainers.SelfPlaySettings`; so are `siblings` and `recorded`.
         first: Seed of the first example.
+        start: Folder of a captain to start from, whose size and vocabulary are kept; ``None`` for none.
     """
 
     folder: Path
@@ -157,6 +159,7 @@ class Recipe:
     siblings: int = 2
     recorded: int = 32
     first: int = 2_000_000_000
+    start: Path | None = None
 
 
 class RecipeRun:
@@ -194,7 +197,13 @@ class RecipeRun:
         """Return the vocabulary, built on first use."""
         path = self.recipe.folder / "words.json"
         if not path.exists():
-            path.write_text(json.dumps(data.words_of_play(self.recipe.words, 7)))
+            start = self.recipe.start
+            words = (
+                networks.load(start / WEIGHTS, "cpu")[1]
+                if start
+                else data.words_of_play(self.recipe.words, 7)
+            )
+            path.write_text(json.dumps(words))
         return list(json.loads(path.read_text()))
 
     def begin_examples(self) -> list[subprocess.Popen[bytes]]:
@@ -228,8 +237,11 @@ class RecipeRun:
         examples = self.more_examples()
         processes = self.begin_examples() if recipe.examples_s else []
         torch.manual_seed(0)
-        shape = Shape(len(words), recipe.width, recipe.layers, recipe.heads)
-        network = TorchNetwork(shape, number_features(words)).to(self.device)
+        if recipe.start is not None:
+            network, _ = networks.load(recipe.start / WEIGHTS, self.device)
+        else:
+            shape = Shape(len(words), recipe.width, recipe.layers, recipe.heads)
+            network = TorchNetwork(shape, number_features(words)).to(self.device)
         self.log("parameters", sum(weights.numel() for weights in network.parameters()), "on", self.device)
         while not examples and any(process.poll() is None for process in processes):
             time.sleep(1.0)

@@ -167,15 +167,17 @@ def save(
 
 
 def load(path: Path, device: str) -> tuple[TorchNetwork, list[str]]:
-    """Load a network written by :func:`save`, with its vocabulary.
+    """Load a network written by :func:`save`, or a captain's weights in eight bits, with its vocabulary.
 
     Its embedding includes the number features.
     """
     with np.load(path) as file:
         head = json.loads(str(file["head"]))
-        state = {
-            name: torch.from_numpy(file[name].astype(np.float32)) for name in file.files if name != "head"
-        }
+        arrays = {name: file[name].astype(np.float32) for name in file.files if name != "head"}
+    scales = {
+        name: arrays.pop(f"{name}.scale")[:, None] for name in list(arrays) if f"{name}.scale" in arrays
+    }
+    state = {name: torch.from_numpy(array * scales.get(name, 1.0)) for name, array in arrays.items()}
     network = TorchNetwork(Shape(**head["shape"]), torch.zeros(head["shape"]["vocabulary"], FEATURES))
     network.load_state_dict(state, strict=False)
     return network.to(device), head["words"]

@@ -283,7 +283,8 @@ def train(
         raise click.BadParameter(f"{width} is not a multiple of 32; use 32, 64, ...", param_hint="--width")
     if start is not None and not (start / "captain.npz").is_file():
         raise click.BadParameter(
-            f"{start} has no captain.npz; give the folder captain/ that a training wrote", param_hint="--start"
+            f"{start} has no captain.npz; give the folder captain/ that a training wrote",
+            param_hint="--start",
         )
     from spectator.environments.cricket.recipe.pipeline import Recipe, run
 

@@ -131,7 +131,9 @@ def test_for_development_every_module_is_sent_as_it_is_written_and_preloaded(tmp
     later = {
         f"{name.split('/')[0]}/{fetched}"
         for name in modules
-        for fetched in re.findall(r'(?:await |all\(\[)import\("\./([^"]+)"\)', (static / name).read_text("utf-8"))
+        for fetched in re.findall(
+            r'(?:await |all\(\[)import\("\./([^"]+)"\)', (static / name).read_text("utf-8")
+        )
     }
     assert {"ui/seat.js", "ui/starts.js", "live/past_parts.js"} <= later
     used_later = {*later, *(module for name in later for module in modules_of(static, name))}

@@ -13,7 +13,7 @@ import pytest
 
 from spectator.cast import DEFAULT_LIVE, Cast
 from spectator.environments.cricket import WORLD
-from spectator.environments.cricket.trained.captain import CARD, FOLDER, WEIGHTS
+from spectator.environments.cricket.trained.captain import CARD, FOLDER, WEIGHTS, card_of
 from spectator.errors import ConfigurationError
 from spectator.policies.policy import Decision, Preset
 from tests.environments.cricket.playing import begin
@@ -80,7 +80,9 @@ def test_a_wrong_table_is_rejected_by_field(folder: Path, table: str, said: str)
 def test_it_is_in_its_world_alone_and_says_its_version(folder: Path) -> None:
     preset = own(folder)
     assert (preset.label, preset.source, preset.missing, preset.costs_money) == ("Own", "model", None, False)
-    assert f"not {WORLD.version}" in preset.summary
+    trained_on = card_of(folder / "weights")
+    assert trained_on is not None
+    assert (f"not {WORLD.version}" in preset.summary) == (trained_on.world != WORLD.version)
     assert "own" not in cast(folder).load("counting").captains
 
 

@@ -12,6 +12,7 @@ import subprocess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -72,8 +73,9 @@ def test_it_ends_with_weights_that_play(folder: Path) -> None:
 def test_training_goes_on_from_a_captains_weights(folder: Path, tmp_path: Path) -> None:
     train(tmp_path, "--start", str(folder / "captain"), "--self-play", "0", "--seeds", "0")
     assert (tmp_path / "words.json").read_text() == (folder / "words.json").read_text()
-    before, after = results(folder)["supervised"], results(tmp_path)["supervised"]
-    assert after["kl_acts"] < before["kl_acts"], "it begins with what was learnt before"
+    before, after = (np.load(one / "supervised.npz")["embedding.weight"] for one in (folder, tmp_path))
+    likeness = np.corrcoef(before.ravel(), after.ravel())[0, 1]
+    assert likeness > 0.8, "it begins with what was learnt before"
 
 
 def test_it_plays_under_the_name_of_its_owner(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

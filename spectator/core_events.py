@@ -150,7 +150,7 @@ class ModelExchange(EventData):
         description="The reply; null if the request failed, or if the reply has more than 32,768 "
         "characters: then only the call recorded beside the event holds it",
     )
-    failure: ExchangeFailure | None = Field(default=None, description="Why there is no reply")
+    failure: ExchangeFailure | None = Field(default=None, description="Why the call has no answer")
     digest: str | None = optional_field(
         "SHA-256 of the call recorded beside the event: messages, whole reply, tokens",
         pattern=DIGEST_PATTERN,

@@ -300,9 +300,7 @@ def calls_pages(templates: Templates) -> APIRouter:
         except (ValueError, Refused) as error:
             if isinstance(error, Refused) and error.kind is not faults.NO_VOTER:
                 raise
-            why = (
-                f"This viewer has no calls on this day, or they were deleted: they are kept {KEPT_DAYS} days."
-            )
+            why = f"This viewer has no calls on this day, or they are over {KEPT_DAYS} days old."
             return await missing_page(request, templates, "Calls not found", why)
         who = shown_name(found, services.operator_orders.mask.text)
         page = CallsPage(

@@ -187,7 +187,7 @@ class RemainingEpisodes:
         self.renewed.set()
 
     async def settle(self, episode_id: str) -> None:
-        """Note that an attempt is no longer played here: others may resume it unless it has ended."""
+        """Note that an attempt stopped here: others may resume it unless it has ended."""
         if episode_id in self._log.held:
             self._log.held.discard(episode_id)
             try:

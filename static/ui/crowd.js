@@ -39,7 +39,7 @@ function streakWith(isBest) {
 const points = (/** @type {{regret: number}} */ { regret }) => regret.toFixed(2);
 const share = (/** @type {number} */ part, /** @type {number} */ all) => `${Math.round((100 * part) / all)} %`;
 
-/** @param {string} root absolute address of the lobby @param {string} episodeId @param {{send: (message: object) => boolean}} source @param {HTMLElement} last where the last result is told, after the end */
+/** @param {string} root absolute address of the lobby @param {string} episodeId @param {{send: (message: object) => boolean}} source @param {HTMLElement} last where the last result is shown after the end */
 export function mountCrowd(root, episodeId, source, last) {
   const token = secret();
   /** @type {Question | null} */ let question = null;

@@ -180,7 +180,7 @@ export function seatWhenPlayed(...page) {
   };
 }
 
-/** What viewers call along, fetched with its first frame; the last result is told in `last`, beside the ending. @param {string} root @param {string} episodeId @param {{send: (message: object) => boolean}} source */
+/** What viewers call along, fetched with its first frame; the last result is shown in `last`, beside the ending. @param {string} root @param {string} episodeId @param {{send: (message: object) => boolean}} source */
 export function crowdWhenAsked(root, episodeId, source) {
   /** @type {Promise<ReturnType<typeof import("./crowd.js").mountCrowd>> | null} */ let crowd = null;
   const last = h("p", { class: "ending__crowd", role: "status", hidden: true });

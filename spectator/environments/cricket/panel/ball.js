@@ -76,15 +76,15 @@ export function mountBall({ ui }) {
   async function drawInterval(world) {
     seq = -world.innings;
     const { intervalWords } = await import("./interval.js");
-    const told = intervalWords(world);
-    if (!told || seq !== -world.innings) return;
-    replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }, told.runs));
-    setText(line, plain(told.line));
-    setText(best, clip(plain(told.best), 120));
-    best.hidden = !told.best;
-    setText(detail, plain(told.detail));
+    const interval = intervalWords(world);
+    if (!interval || seq !== -world.innings) return;
+    replace(markPlace, h("div", { class: "ball__mark ball__mark--none", "aria-hidden": "true" }, interval.runs));
+    setText(line, plain(interval.line));
+    setText(best, clip(plain(interval.best), 120));
+    best.hidden = !interval.best;
+    setText(detail, plain(interval.detail));
     for (const role of /** @type {const} */ (["batting", "bowling"])) {
-      sides[role].show({ reasoning: told[role] }, world.teams?.[role === "batting" === (world.batting === "home") ? "away" : "home"]?.name ?? "");
+      sides[role].show({ reasoning: interval[role] }, world.teams?.[role === "batting" === (world.batting === "home") ? "away" : "home"]?.name ?? "");
       sides[role].weigh(undefined, undefined, undefined, "");
     }
   }

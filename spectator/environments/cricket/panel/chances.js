@@ -44,7 +44,7 @@ export function mountChances({ ui: { h, svg, setText, replace, clip, plain, mome
     const captain = world.seats?.[actor]?.label;
     const [team, who] = sides[actor].name.children;
     setText(team, clip(plain(world.teams?.[actor]?.name ?? actor), 24));
-    setText(who, captain ? `, ${clip(plain(captain), 24)}` : ""); // a line of its own where there is no room, which is not seen
+    setText(who, captain ? `, ${clip(plain(captain), 24)}` : ""); // on a narrow card it wraps out of sight
   }
 
   /** @param {any[]} points @param {string} name @param {any} real the real match that is played on, if any */

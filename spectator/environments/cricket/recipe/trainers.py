@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -197,6 +197,8 @@ class SelfPlayDecision:
     worth: float
 
 
+BOTH_SEATS: Final[Mapping[str, int | str]] = {"home": 0, "away": 0}
+"""The network in training, number 0, decides for both sides."""
 MATCH_DECISIONS: Final = 33
 """Usual number of decisions of a match that are learnt from."""
 
@@ -260,9 +262,8 @@ def learn_by_self_play(
     optimizer = optimizer_of(network, practice.rate, decay=0.0)
     generator = torch.Generator(device=device).manual_seed(practice.first + practice.step)
     rng = random.Random(practice.first + practice.step)
-    seats = {"home": 0, "away": 0}
     firsts = [practice.first + practice.matches + 1_000_000 * at for at in range(workers)]
-    jobs = [SelfPlay(first, seats, practice.siblings, practice.recorded_seeds) for first in firsts]
+    jobs = [SelfPlay(first, BOTH_SEATS, practice.siblings, practice.recorded_seeds) for first in firsts]
     fleet.start(jobs, practice.width)
     waiting: dict[tuple[int, int], SelfPlayDecision] = {}
     ready: list[SelfPlayDecision] = []
@@ -290,12 +291,7 @@ def learn_by_self_play(
         learning = time.monotonic()
         row = _step(network, initial, optimizer, ready, practice, rng, str(device))
         step += 1
-        row |= {
-            "step": step,
-            "matches": matches,
-            "play_s": play_s,
-            "learn_s": time.monotonic() - learning,
-        }
+        row |= {"step": step, "matches": matches, "play_s": play_s, "learn_s": time.monotonic() - learning}
         row = {name: round(float(value), 5) for name, value in row.items()}
         log("self-play", row)
         saved(row)

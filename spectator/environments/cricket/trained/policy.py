@@ -123,8 +123,7 @@ class TrainedEndpoint:
         rng = random.Random(request.seed)
         chances: list[float] = []
         first_token_s = None
-        read = 0
-        unread = list(prompt)
+        read, unread = 0, list(prompt)
         said: list[str] = []
 
         def speak() -> None:

@@ -40,6 +40,9 @@ from spectator.llm.retry import (
 from spectator.llm.transport import HttpTransport, Reply, Transport
 from spectator.llm.wire_forms import OpenAIForm, WireForm, decode_json, encode_json_body
 
+LEAST_RETRY_S: Final = 0.1
+"""A request is not repeated with less time left: the failure before says more than a timeout."""
+
 TOKENIZE_S: Final = 5.0
 """Longest time to ask for the token ids of a prompt after its answer, seconds."""
 
@@ -230,7 +233,7 @@ class ChatClient:
                 wait = attempts.wait_after(error)
                 level = logging.DEBUG if isinstance(error, EndpointResting) else logging.WARNING
                 logger.log(level, "a request to a model failed: %s (%s)", error, error.detail or error.kind)
-                if wait is None or self._clock.monotonic() + wait >= until:
+                if wait is None or self._clock.monotonic() + wait >= until - LEAST_RETRY_S:
                     raise
                 failed = error
                 if on_wait is not None:
@@ -238,7 +241,7 @@ class ChatClient:
             if on_delta is not None:
                 on_delta("restart", "")
             await self._clock.sleep(wait)
-            if self._clock.monotonic() >= until:
+            if self._clock.monotonic() >= until - LEAST_RETRY_S:
                 raise failed
 
     async def tokenize(

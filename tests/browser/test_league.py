@@ -42,6 +42,14 @@ def groups(app: Serving) -> list[str]:
     return [one["group_id"] for one in ended if one["reason"] == "finished"]
 
 
+def on_air(app: Serving) -> list[tuple[str, str]]:
+    """The matches on the air, once they are on record, with their seasons and numbers."""
+    running = app.client.get("/custom/status").json()["running"]
+    ids = [one["episode_id"] for one in running if one["pace"] == "broadcast"]
+    found = [(name, app.client.get(f"/api/episodes/{name}")) for name in ids]
+    return [(name, answer.json()["group_id"]) for name, answer in found if answer.is_success]
+
+
 def call_along(page: Page) -> None:
     """A viewer of a league match calls a ball by touch and sees what the call cost; the match has a card."""
     card = page.locator('meta[property="og:image"]').last.get_attribute("content")
@@ -60,14 +68,7 @@ def test_the_lobby_is_the_front_page_of_the_league(tmp_path: Path, open_page: Op
     with serve(test_settings(tmp_path, league_pace="max", **chosen)) as app:
         until("six results", lambda: len(groups(app)) >= 6)
     with serve(test_settings(tmp_path, **chosen)) as app:
-        ((name, group),) = until(
-            "a match to watch",
-            lambda: [
-                (one["episode_id"], app.client.get(f"/api/episodes/{one['episode_id']}").json()["group_id"])
-                for one in app.client.get("/custom/status").json()["running"]
-                if one["pace"] == "broadcast"
-            ],
-        )
+        ((name, group),) = until("a match to watch", lambda: on_air(app))
         played = int(group.split(".")[1]) - 1
         for size in (PHONE, WIDE):
             for script in (False, True):

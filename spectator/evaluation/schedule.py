@@ -349,6 +349,7 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int, run_id: str | N
     if run_id is not None:
         asked["run_id"] = run_id
     path = folder / MANIFEST
+    has_journal = (folder / JOURNAL).exists()  # looked for first: another command may begin both now
     if path.exists():
         kept = _read(path)
         differing = [name for name, value in asked.items() if kept.get(name) != value]
@@ -362,7 +363,7 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int, run_id: str | N
         if models.keys() - known.keys():
             write_text(path, json.dumps({**kept, "models": {**models, **known}}, indent=2))
         return Kept(int(kept["began_ms"]), kept["run_id"])
-    if (folder / JOURNAL).exists():
+    if has_journal:
         raise InvalidRequest(
             [
                 FieldError(

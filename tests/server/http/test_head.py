@@ -49,7 +49,12 @@ def test_every_page_answers_head_as_get(serving: Serving, tmp_path: Path) -> Non
         got, head = serving.client.get(path), serving.client.head(path)
         assert head.status_code == got.status_code, path
         assert head.content == b""
-        assert headers(head) == headers(got), path
+        changing = (
+            {"content-length"} if path == "/metrics" else set()
+        )  # processor time goes on between the two
+        assert {**headers(head), **dict.fromkeys(changing)} == {**headers(got), **dict.fromkeys(changing)}, (
+            path
+        )
 
 
 def test_head_of_a_live_stream_ends_and_the_episode_goes_on(worlds_server: Serving, test_worlds: Any) -> None:

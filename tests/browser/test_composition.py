@@ -167,11 +167,13 @@ def test_the_timeline_has_room_beside_the_score_in_its_bar(house: House, open_pa
     expect(page.locator(".player__score")).to_have_text(re.compile("super over"))
     for width in (761, 820, 1000, 1101, 1440):
         page.set_viewport_size({"width": width, "height": 900})
-        track, score = page.locator(".player__track").bounding_box(), page.locator(".player__score")
-        box = score.bounding_box()
-        assert track and box
-        assert track["width"] > 130, f"at {width} px"
-        assert box["x"] + box["width"] <= track["x"], f"at {width} px"
+        page.wait_for_function(
+            """() => {
+              const [track, score] = ["track", "score"].map(
+                (name) => document.querySelector(`.player__${name}`).getBoundingClientRect());
+              return track.width > 130 && score.right <= track.left;
+            }"""
+        )
 
 
 def line_height(page: Page) -> float:

@@ -5,12 +5,15 @@ import { mountBoard } from "./board.js";
 import { mountCourse } from "./course.js";
 import { mountWorth } from "./worth.js";
 
+/** Longest count that is read from its beginning for a viewer who joins late. */
+const READ = 2_000;
+
 /** What is kept of an event. @typedef {{said: number, due: number}} Said */
 
 export default {
   /** @param {HTMLElement} root @param {any} ctx */
   mount(root, ctx) {
-    const { lead, notes, parts, ui: { h, setText } } = ctx;
+    const { lead, notes, whole, parts, ui: { h, setText } } = ctx;
     const last = h("span", { class: "count__last" });
     const of = h("span", { class: "quiet" });
     const bar = h("progress", { class: "count__bar", "aria-label": "Progress of the count", max: "1", value: "0" });
@@ -18,6 +21,7 @@ export default {
     lead.append(h("section", { class: "card count", "aria-label": "The count" }, h("p", {}, last, " ", of), bar, verdict));
     const [board, course, worth] = [mountBoard(ctx), mountCourse(ctx), mountWorth(ctx)];
     root.append(h("div", { class: "counts" }, board.element, course.element, worth.element));
+    let asked = false;
     const drawing = parts([board, course, worth]);
     return {
       /** @param {any} state */
@@ -31,6 +35,10 @@ export default {
         verdict.className = said > correct ? "down" : said ? "up" : "quiet";
         /** @type {{seq: number, note: Said}[]} */
         const known = notes();
+        if (said > known.length && said <= READ && !asked) {
+          asked = true;
+          void whole();
+        }
         const passed = known.length && known[known.length - 1].note.due <= said ? known : known.filter(({ note }) => note.due <= said);
         drawing.update({ turns, said, correct, passed, reward: episode.total_reward ?? 0, over: Boolean(world.result) }, false);
       },

@@ -7,7 +7,7 @@ import heapq
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NamedTuple
 
 from fastapi import APIRouter, Query
 from starlette.concurrency import run_in_threadpool
@@ -141,6 +141,17 @@ class CaptainPage(Page):
     matches: Sequence[CaptainMatch]
 
 
+class _Valued(NamedTuple):
+    points: float
+    seq: int
+    at: str
+    made: Mapping[str, Any]
+
+
+def _worth(one: _Valued) -> float:
+    return one.points
+
+
 class _ValuedCalls:
     """Collects the best and the worst call of a captain in one match."""
 
@@ -149,7 +160,7 @@ class _ValuedCalls:
         self._actors = actors
         self._made: dict[str, Mapping[str, Any]] = {}
         self._at = ""
-        self.ends: list[tuple[float, int, str, Mapping[str, Any]]] = []
+        self.ends: list[_Valued] = []
 
     def take(self, events: Sequence[Event]) -> None:
         """Take the next events."""
@@ -161,33 +172,35 @@ class _ValuedCalls:
                 self._made[event.data["actor"]] = event.data
             for actor, points in (value_of(event) if value_of else {}).items():
                 if actor in self._actors and actor in self._made:
-                    found = [*self.ends, (points, event.seq, self._at, self._made[actor])]
-                    self.ends = [min(found, key=lambda one: one[0]), max(found, key=lambda one: one[0])]
+                    found = [*self.ends, _Valued(points, event.seq, self._at, self._made[actor])]
+                    self.ends = [min(found, key=_worth), max(found, key=_worth)]
 
 
 class ValuedCallReader:
     """Reads and caches the best and the worst calls of captains, by match."""
 
     def __init__(self) -> None:
-        self._kept: LruCache[tuple[str, str], Sequence[ValuedCall]] = LruCache(KEPT)
+        self._kept: LruCache[tuple[str, str], Sequence[_Valued]] = LruCache(KEPT)
 
     async def of(
         self, services: Services, world: World, name: str, matches: Sequence[EpisodeFigures]
     ) -> list[ValuedCall]:
         """Return the best and the worst call in some matches; empty if none was worth anything."""
-        found: list[ValuedCall] = []
+        found: list[tuple[_Valued, EpisodeFigures]] = []
         try:
             async with asyncio.timeout(PATIENCE_S):
                 for match in matches:
-                    found += await self._of_match(services, world, name, match)
+                    found += [(one, match) for one in await self._of_match(services, world, name, match)]
         except (JournalError, TimeoutError):
             pass  # the next visit goes on from there
         ends = [max(found, key=_points), min(found, key=_points)] if found else []
-        return [one for one, sign in zip(ends, (1, -1), strict=False) if sign * one.points > 0]
+        mask = services.operator_orders.mask.text
+        kept = zip(ends, (1, -1), strict=False)
+        return [_shown(*one, mask) for one, sign in kept if sign * _points(one) > 0]
 
     async def _of_match(
         self, services: Services, world: World, name: str, match: EpisodeFigures
-    ) -> Sequence[ValuedCall]:
+    ) -> Sequence[_Valued]:
         key = match.episode_id, name
         if (kept := self._kept.get(key)) is not None:
             return kept
@@ -203,26 +216,24 @@ class ValuedCallReader:
                 after += len(read)
         except EpisodeNotFound:
             return []
-        mask = services.operator_orders.mask.text
-        who = " against ".join(clean_text(mask(seat.label), 60) for seat in match.seats)
-        found = [
-            ValuedCall(
-                points,
-                mask(_in_words(made["action"])),
-                clean_text(mask(str(made.get("reasoning") or "")), 280),
-                clean_text(mask(at), 40),
-                match.episode_id,
-                seq,
-                who,
-            )
-            for points, seq, at, made in calls.ends
-        ]
-        self._kept.keep(key, found)
-        return found
+        self._kept.keep(key, calls.ends)
+        return calls.ends
 
 
-def _points(call: ValuedCall) -> float:
-    return call.points
+def _points(found: tuple[_Valued, EpisodeFigures]) -> float:
+    return found[0].points
+
+
+def _shown(valued: _Valued, match: EpisodeFigures, mask: Callable[[str], str]) -> ValuedCall:
+    return ValuedCall(
+        valued.points,
+        clean_text(mask(_in_words(valued.made["action"])), 120),
+        clean_text(mask(str(valued.made.get("reasoning") or "")), 280),
+        clean_text(mask(valued.at), 40),
+        match.episode_id,
+        valued.seq,
+        " against ".join(clean_text(mask(seat.label), 60) for seat in match.seats),
+    )
 
 
 def _in_words(action: Mapping[str, Any]) -> str:
@@ -233,14 +244,14 @@ def _in_words(action: Mapping[str, Any]) -> str:
         if isinstance(value, str | int | float)
     ]
     tool = str(action.get("tool", "says")).replace("_", " ")
-    return clean_text(": ".join(filter(None, (tool, ", ".join(parts[:3])))), 120)
+    return ": ".join(filter(None, (tool, ", ".join(parts[:3]))))
 
 
 def captain_pages(templates: Templates) -> APIRouter:
     """Return the route ``/captains/{name}``; it works without JavaScript."""
     router, reader = APIRouter(include_in_schema=False), ValuedCallReader()
 
-    @router.get("/captains/{name}")
+    @router.get("/captains/{name:path}")  # names of models may contain slashes, as %2F
     async def captain(
         request: Request,
         name: str,

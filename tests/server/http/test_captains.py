@@ -16,6 +16,8 @@ def test_a_captain_has_a_page_with_its_calls(tmp_path: Path) -> None:
         unknown = app.client.get("/captains/%3Cb%3Enobody", headers=HTML)
         assert unknown.status_code == 404 and "&lt;b&gt;nobody" in unknown.text
         assert app.client.get("/captains/%3Cb%3Enobody").headers["content-type"].startswith("application/")
+        model = app.client.get("/captains/hf:google%2Fgemma", headers=HTML)
+        assert model.status_code == 404 and "No captain is called hf:google/gemma here" in model.text
         empty = app.client.get("/captains/aggressive").text
         assert "No call of this captain has been valued yet" in empty and ">Gambler<" in empty
         elsewhere = app.client.get("/captains/heuristic?environment=collider").text

@@ -166,7 +166,7 @@ class _ValuedCalls:
         """Take the next events."""
         value_of = self._world.call_values
         for event in events:
-            glance = event.patch.get("world", {}).get("glance") or {}
+            glance = (event.patch.get("world") or {}).get("glance") or {}
             self._at = str(glance.get("at") or self._at)
             if event.type == "decision.made":
                 self._made[event.data["actor"]] = event.data
@@ -227,7 +227,7 @@ def _points(found: tuple[_Valued, EpisodeFigures]) -> float:
 def _shown(valued: _Valued, match: EpisodeFigures, mask: Callable[[str], str]) -> ValuedCall:
     return ValuedCall(
         valued.points,
-        clean_text(mask(_in_words(valued.made["action"])), 120),
+        clean_text(mask(_in_words(valued.made["action"] or {})), 120),
         clean_text(mask(str(valued.made.get("reasoning") or "")), 280),
         clean_text(mask(valued.at), 40),
         match.episode_id,

@@ -26,6 +26,7 @@ from spectator.events import encode_json
 
 from .http import (
     analysis,
+    captains,
     control,
     episodes,
     leaderboard,
@@ -116,6 +117,7 @@ def create_app(settings: Settings) -> FastAPI:
         sign_in.sign_in_router(templates),
         leaderboard.leaderboard_page(templates),
         league.league_page(templates),
+        captains.captain_pages(templates),
         sharing.sharing_pages(templates),
         moments.moment_pages(templates),
         analysis.reliability_page(templates),

@@ -7,9 +7,10 @@ import { differences, parting, placeAt, placesOf } from "./live/steps.js";
 import { Timeline } from "./live/timeline.js";
 import { drawDifference } from "./ui/difference.js";
 import { byId, h, pageRoot, replace, setAttribute, setText } from "./ui/dom.js";
+import { offerEpisodes, partnersOf } from "./ui/offers.js";
 import { readQuery } from "./ui/query.js";
 import { decidedWords, makeSide } from "./ui/side.js";
-import { ago, clip, plain, words } from "./ui/text.js";
+import { clip, plain, words } from "./ui/text.js";
 
 const POLL_MS = 3_000;
 const STEP_MS = 700;
@@ -19,7 +20,7 @@ const [say, sides, chart, part] = ["say", "sides", "chart", "part"].map(byId);
 const [scrub, where, playKey] = ["scrub", "where", "play"].map(byId);
 const asked = readQuery(["a", "b"]);
 
-/** @typedef {{id: string, entry: any, events: import("./live/protocol.js").LiveEvent[], timeline: Timeline, places: import("./live/steps.js").Place[], sides: string[], chance: (world: any) => number | null, side: ReturnType<typeof makeSide>}} Half */
+/** @typedef {{id: string, entry: any, events: import("./live/protocol.js").LiveEvent[], timeline: Timeline, places: import("./live/steps.js").Place[], sides: string[], chance: (world: any) => number | null, call?: import("./ui/side.js").Call, side: ReturnType<typeof makeSide>}} Half */
 /** @type {Half[]} */ let halves = [];
 /** @type {number[]} */ let steps = [];
 let at = 0;
@@ -33,16 +34,17 @@ async function open(name) {
   const answer = await get(root, `api/episodes/${encodeURIComponent(id)}`);
   if (!answer.ok) throw new Error(answer.status === 404 ? `This server has no episode ${plain(id)}.` : answer.message);
   const seen = await get(root, `api/episodes/${encodeURIComponent(id)}/glance`);
-  const { sides = [], chance = null } = seen.ok ? seen.body : {};
-  const half = { id, entry: answer.body, events: [], timeline: new Timeline(), places: [], sides: sides.map(plain), chance: await chanceOf(answer.body.environment, chance !== null), side: makeSide(name, root, id) };
+  const { sides = [] } = seen.ok ? seen.body : {};
+  const { chance = () => null, call } = await tileOf(answer.body.environment);
+  const half = { id, entry: answer.body, events: [], timeline: new Timeline(), places: [], sides: sides.map(plain), chance, call, side: makeSide(name, root, id, call) };
   await more(half);
   return half;
 }
 
-/** How a world's tile reads a chance from its state. @param {string} world @param {boolean} has whether it has chances @returns {Promise<(world: any) => number | null>} */
-async function chanceOf(world, has) {
-  const none = () => null;
-  return has ? import(new URL(`panels/${encodeURIComponent(world)}/tile.js`, root).href).then((module) => module.default.chance ?? none, () => none) : none;
+/** What a world's tile knows; nothing where it has none. @param {string} world @returns {Promise<{chance?: (world: any) => number | null, call?: import("./ui/side.js").Call}>} */
+async function tileOf(world) {
+  if (!byId("main").dataset.pictured?.split(" ").includes(world)) return {};
+  return import(new URL(`panels/${encodeURIComponent(world)}/tile.js`, root).href).then((module) => module.default, () => ({}));
 }
 
 /** Read the events recorded since. @param {Half} half */
@@ -70,21 +72,24 @@ function arrange() {
 /** @param {ReturnType<typeof parting>} parted */
 function drawParting(parted) {
   if (!parted) return replace(part, h("p", {}, halves[0].events.length === halves[1].events.length ? "They are identical from the first step to the last." : "So far they are identical."));
-  const told = (/** @type {any} */ event, /** @type {Half} */ half) => (!event ? ["it ended"] : event.type === "decision.made" ? decidedWords(event.data, half.timeline.headState.episode ?? {}) : [words(event.type.replace(/^\w+\./, ""))]);
+  const told = (/** @type {any} */ event, /** @type {any} */ other, /** @type {Half} */ half) => (!event ? ["it ended"] : event.type === "decision.made" ? decidedWords(event.data, half.timeline.headState.episode ?? {}, half.call, other?.type === event.type && other.data) : [words(event.type.replace(/^\w+\./, ""))]);
   const same = halves[0].entry.seed === halves[1].entry.seed;
   replace(part, h("p", {}, h("b", {}, same ? "First different decision: " : "Their seeds differ, so they diverge at once: "), h("button", { class: "more", type: "button", on: { click: () => go(steps.indexOf(partedAt ?? 0)) } }, "go there")),
-    figuresPart(), ...(same ? halves : []).map((half, index) => h("p", { class: `part part--${"ab"[index]}` }, h("i", { class: "side__key", "aria-hidden": "true" }), ...told(index ? parted.b : parted.a, half))));
+    figuresPart(), ...(same ? halves : []).map((half, index) => h("p", { class: `part part--${"ab"[index]}` }, h("i", { class: "side__key", "aria-hidden": "true" }), ...told(...(index ? [parted.b, parted.a] : [parted.a, parted.b]), half))));
 }
 
 /** Where the world's main figure first differs, often long after the first different decision, or never. */
 function figuresPart() {
   const both = differences(halves[0].places, halves[1].places);
   const first = both.find(([, value]) => value !== 0);
-  if (!first) return both.length ? h("p", { class: "part" }, `Their ${plain(halves[0].timeline.headState.world?.glance?.unit ?? "figures")} never differ.`) : null;
+  if (!first) return both.length ? h("p", { class: "part" }, `Their ${unitOf() || "figures"} never differ.`) : null;
   const { glance } = halves[0].timeline.stateAt(placeAt(halves[0].places, first[0])?.seq ?? 1).world ?? {};
   return h("p", { class: "part" }, `Their ${plain(glance?.unit ?? "figures")} first differ at ${clip(plain(glance?.at ?? `step ${first[0]}`), 40)}: `,
     h("button", { class: "more", type: "button", on: { click: () => go(steps.indexOf(first[0])) } }, "go there"));
 }
+
+/** What the world's main figure counts. */
+const unitOf = () => halves.map((half) => plain(half.timeline.headState.world?.glance?.unit)).find(Boolean) ?? "";
 
 function draw() {
   const step = steps[at] ?? 0;
@@ -100,7 +105,7 @@ function draw() {
   setText(where, `${words_} · ${at} / ${Math.max(0, steps.length - 1)}`);
   setAttribute(scrub, "aria-valuetext", `${words_}, ${at} of ${steps.length - 1}`);
   setText(playKey, playing ? "Pause" : "Play");
-  drawDifference(chart, halves.map((half) => half.places), { step, partedAt, unit: plain(glance?.unit), go: (/** @type {number} */ to) => go(nearest(to)) });
+  drawDifference(chart, halves.map((half) => half.places), { step, partedAt, unit: unitOf(), go: (/** @type {number} */ to) => go(nearest(to)) });
 }
 
 /** @param {number} step */
@@ -113,18 +118,6 @@ function go(index) {
   draw();
 }
 
-/** Offer episodes to compare `id` with. @param {string} id */
-async function offer(id) {
-  const mine = await get(root, `api/episodes/${encodeURIComponent(id)}`);
-  if (!mine.ok) return tell(mine.status === 404 ? `This server has no episode ${plain(id)}.` : mine.message);
-  const { environment, seed, captain_label: label, episode_id: own } = mine.body;
-  const others = await get(root, `api/episodes?environment=${encodeURIComponent(environment)}&seed=${seed}&limit=50`);
-  const found = (others.body?.episodes ?? []).filter((/** @type {any} */ one) => one.episode_id !== own);
-  tell(found.length ? `Compare ${plain(label)}, seed ${seed}, with another on the same seed:` : `No other episode has seed ${seed} yet. Start one in the lobby, or open this one and play on from any moment with another captain.`, false);
-  replace(sides, h("ul", { class: "offers" }, ...found.map((/** @type {any} */ one) => h("li", {}, h("a", { href: new URL(`compare?a=${encodeURIComponent(own)}&b=${encodeURIComponent(one.episode_id)}`, root).href },
-    clip(`${plain(one.captain_label)}${one.opponent ? ` against ${plain(one.opponent_label)}` : ""}: ${plain(one.result ?? "still running")}`, 120)), h("small", {}, ` ${ago(one.started_at, Date.now())}`)))));
-}
-
 /** @param {string} text @param {boolean} [bad] */
 function tell(text, bad = true) {
   say.hidden = false;
@@ -134,11 +127,13 @@ function tell(text, bad = true) {
 }
 
 async function start() {
-  if (!asked.a && !asked.b) return tell("Pick two past episodes in the lobby’s list: tick two of the same world, then press Compare.", false);
-  if (!asked.a || !asked.b) return offer(asked.a || asked.b);
+  if (!asked.a || !asked.b) return offerEpisodes(root, asked.a || asked.b, sides, tell);
   halves = [await open("a"), await open("b")];
   const [a, b] = halves.map((half) => half.entry);
-  if (a.environment !== b.environment) return tell(`One is ${plain(a.title)}, the other ${plain(b.title)}. Only episodes of the same world can be compared.`);
+  if (a.environment !== b.environment) {
+    tell(`One is ${plain(a.title)}, the other ${plain(b.title)}. Only episodes of the same world can be compared.`);
+    return replace(sides, ...await Promise.all([a, b].map((one) => partnersOf(root, one))));
+  }
   say.hidden = true;
   byId("tools").hidden = false;
   replace(sides, ...halves.map((half) => half.side.element));

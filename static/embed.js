@@ -9,6 +9,16 @@ const { root, episode } = document.body.dataset;
 const at = new URL(`${root}api/episodes/${encodeURIComponent(String(episode))}/glance`, location.href);
 const place = (/** @type {string} */ id) => /** @type {HTMLElement} */ (document.getElementById(id));
 
+const course = /** @type {SVGElement} */ (document.querySelector("[data-course]"));
+const known = (course.dataset.course ?? "").split(" ").filter(Boolean).map(Number);
+
+/** Draw the chances so far, with the newest. @param {number} chance */
+function draw(chance) {
+  if (Math.round(100 * chance) === known.at(-1)) return;
+  known.push(Math.round(100 * chance));
+  if (known.length > 1) course.setAttribute("points", known.map((one, place) => `${(100 * place / (known.length - 1)).toFixed(1)},${100 - one}`).join(" "));
+}
+
 /** @param {any} glance */
 function show(glance) {
   document.body.dataset.status = String(glance.status);
@@ -19,7 +29,9 @@ function show(glance) {
   document.querySelectorAll(".team").forEach((team, place) => { team.textContent = String(sides[place] ?? ""); });
   document.querySelectorAll(".share").forEach((of, place) => { of.textContent = typeof share === "number" ? `${place ? 100 - Math.round(100 * share) : Math.round(100 * share)} %` : ""; });
   chance.hidden = typeof glance.chance !== "number";
-  if (!chance.hidden) chance.value = 100 * glance.chance;
+  if (chance.hidden) return;
+  chance.value = 100 * glance.chance;
+  draw(glance.chance);
 }
 
 async function ask() {

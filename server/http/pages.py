@@ -149,6 +149,17 @@ class ScriptPage(Page):
 
 
 @dataclass(frozen=True, slots=True)
+class ComparePage(ScriptPage):
+    """Context of ``compare.html``.
+
+    Args:
+        pictured: The worlds whose panel has ``tile.js``.
+    """
+
+    pictured: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
 class WallPage(ScriptPage):
     """Context of ``wall.html``.
 
@@ -267,7 +278,15 @@ def pages_router(templates: Templates) -> APIRouter:
 
     @router.get("/compare")
     def compare(request: Request) -> Response:
-        return _script_page(request, templates, "compare", "Side by side")
+        load = services_of(request).cast.load
+        page = ComparePage(
+            root="./",
+            static=f"./{static_path(request)}",
+            title="Side by side · Spectator",
+            modules=request.app.state.modules["compare.js"],
+            pictured=[name for name in world_names() if load(name).picture is not None],
+        )
+        return templates.render("compare.html", page)
 
     @router.get("/rollouts")
     def rollouts(request: Request) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import asdict, dataclass
 from html import escape
@@ -95,16 +96,22 @@ class EmbedAnswer(BaseModel):
     thumbnail_height: int
 
 
+COURSE: Final = 120
+"""Most chances that an embedded frame draws."""
+
+
 @dataclass(frozen=True, slots=True)
 class EmbedPage(Page):
     """Context of ``embed.html``.
 
     Args:
         chance: The agent's chance to win in percent; empty if unknown.
+        course: Its chances so far in percent, at most :data:`COURSE`, for a large frame.
     """
 
     glance: EpisodePreview
     chance: str
+    course: Sequence[int]
 
 
 @router.get(
@@ -251,6 +258,7 @@ def sharing_pages(templates: Templates) -> APIRouter:
             title=f"{seen.headline} · {seen.title}",
             glance=seen,
             chance=f"{100 * seen.chances[-1]:.0f}" if seen.chances else "",
+            course=[round(100 * one) for one in seen.chances[:: 1 + len(seen.chances) // COURSE]],
         )
         answer = await run_in_threadpool(templates.render, "embed.html", page)
         anywhere = services.settings.model_copy(update={"frame_ancestors": ("*",)})

@@ -112,6 +112,12 @@ SAMPLES: Final[dict[Speaker, tuple[str, ...]]] = {
 
 NAMES: Final = {"neural": "Neural voice", "espeak": "espeak-ng"}
 
+SAYS: Final[dict[Speaker, str]] = {
+    "lead": "Says what happened.",
+    "analyst": "Says what it means, after overs and wickets.",
+}
+"""What each commentator says."""
+
 
 @dataclass(frozen=True, slots=True)
 class VoiceSample:
@@ -126,6 +132,7 @@ class VoiceRow:
     """A voice of this server."""
 
     title: str
+    says: str
     samples: Sequence[VoiceSample]
 
 
@@ -154,6 +161,7 @@ def voice_page(templates: Templates) -> APIRouter:
             voices=[
                 VoiceRow(
                     f"{NAMES.get(name, name)}, {speaker}",
+                    SAYS[speaker],
                     [
                         VoiceSample(text, f"voice/{name}/{speaker}/{number}")
                         for number, text in enumerate(SAMPLES[speaker])

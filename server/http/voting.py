@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Depends, Path, Query
@@ -248,6 +248,11 @@ class CallsPage(Page):
     viewer: VoterPlace | None = None
     who: str = ""
     card: str = ""
+
+    @property
+    def before(self) -> date:
+        """The day before."""
+        return self.day - timedelta(days=1)
 
 
 def shown_name(one: VoterDay, mask: Callable[[str], str]) -> str:

@@ -161,6 +161,8 @@ class World:
             environment must declare it again.
         promise: Returns the predicted chance that the agent wins, from 0 to 1, if an event contains one, else
             ``None``. Predictions are compared with results, see :mod:`spectator.evaluation.intervals`.
+        call_values: Returns what an event says that the newest decisions were worth, by actor, in hundredths
+            of a win; empty for most events. ``None`` in worlds that do not value decisions.
         showcase: Pairs of captain and opponent worth watching, best first; for :meth:`pairings`.
         analyst: Makes a :class:`.contract.Analyst`, which evaluates alternatives; ``None`` if the world does
             not support them.
@@ -222,6 +224,7 @@ class World:
     any_thread: bool = False
     steps_at_once: Callable[[Mapping[str, Any]], bool] = _never
     promise: Callable[[Event], float | None] | None = None
+    call_values: Callable[[Event], Mapping[str, float]] | None = None
     board_lines: Callable[[Mapping[str, Any]], Sequence[str]] | None = None
     picture: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None
     scenes: SceneArtist | None = None

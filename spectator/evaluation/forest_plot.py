@@ -10,26 +10,37 @@ from typing import Final
 
 from spectator.evaluation.results import Estimate
 
-WIDTH: Final = 680
-
-
-LEFT: Final = 236
-
-
-RIGHT: Final = 150
-
-
 TOP: Final = 34
-
-
-ROW: Final = 26
 
 
 BOTTOM: Final = 44
 
 
-LABEL: Final = 34
-"""Characters of a label that fit before the axis."""
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where a plot has what, in its own units.
+
+    Args:
+        left: Room before the axis.
+        right: Room behind it.
+        row: Height of a line.
+        above: Height of label and figures above the middle of their line; 0 places them beside the bar.
+        longest: Characters of a label that fit.
+    """
+
+    width: int
+    left: int
+    right: int
+    row: int
+    above: int
+    longest: int
+
+
+WIDE: Final = Layout(width=680, left=236, right=150, row=26, above=0, longest=34)
+
+
+NARROW: Final = Layout(width=400, left=24, right=24, row=46, above=8, longest=30)
+"""For phones: label and figures are above the bar, which takes the whole width."""
 
 STYLE: Final = """<style>
 .plot { font: 13px system-ui, sans-serif; fill: #1a211b; background: #fbf9f2 }
@@ -66,6 +77,7 @@ def forest(
     even: float | None = None,
     scale: float = 1.0,
     digits: int = 1,
+    layout: Layout = WIDE,
 ) -> str:
     """Estimates as dots on their 95 % intervals, one line each, the figures beside them.
 
@@ -76,21 +88,23 @@ def forest(
         even: Value without a difference; a dashed line.
         scale: What figures are multiplied by, such as 100 for percent.
         digits: Decimal places.
+        layout: For a wide screen, or for a narrow one.
     """
+    width, left = layout.width, layout.left
     shown = [row.estimate for row in rows]
     reach = [] if even is None else [even]
     ticks = round_ticks(
         scale * min([one.low for one in shown] + reach), scale * max([one.high for one in shown] + reach)
     )
-    bottom = TOP + ROW * len(rows)
+    bottom = TOP + layout.row * len(rows)
 
     def across(value: float) -> float:
-        return LEFT + (value - ticks[0]) / (ticks[-1] - ticks[0]) * (WIDTH - LEFT - RIGHT)
+        return left + (value - ticks[0]) / (ticks[-1] - ticks[0]) * (width - left - layout.right)
 
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {bottom + BOTTOM}" class="plot" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {bottom + BOTTOM}" class="plot" '
         f'role="img" aria-label="{escape(title)}">{STYLE}',
-        f'<rect class="ground" width="{WIDTH}" height="{bottom + BOTTOM}" rx="8"/>',
+        f'<rect class="ground" width="{width}" height="{bottom + BOTTOM}" rx="8"/>',
         f'<text x="14" y="21" class="title">{escape(title)}</text>',
         *_axis(axis, [(tick, across(tick)) for tick in ticks], bottom),
     ]
@@ -100,13 +114,14 @@ def forest(
         value, low, high = (scale * end for end in (row.estimate.value, row.estimate.low, row.estimate.high))
         shown_ends = [f"{round(end, digits) + 0.0:.{digits}f}" for end in (value, low, high)]
         figures = f"{shown_ends[0]} ({shown_ends[1]}, {shown_ends[2]})"
-        y = TOP + ROW * (at + 0.5)
-        label = row.label if len(row.label) <= LABEL else f"{row.label[: LABEL - 1]}…"
+        middle = TOP + layout.row * (at + 0.5)
+        words, y = middle + 4 - layout.above, middle + layout.above
+        label = row.label if len(row.label) <= layout.longest else f"{row.label[: layout.longest - 1]}…"
         parts += [
-            f'<text x="14" y="{y + 4:.1f}">{escape(label)}</text>',
+            f'<text x="14" y="{words:.1f}">{escape(label)}</text>',
             f'<path class="bar" d="M{across(low):.1f} {y:.1f}H{across(high):.1f}"/>',
             f'<circle class="dot" cx="{across(value):.1f}" cy="{y:.1f}" r="4.5"/>',
-            f'<text x="{WIDTH - 12}" y="{y + 4:.1f}" text-anchor="end" class="quiet">{figures}</text>',
+            f'<text x="{width - 12}" y="{words:.1f}" text-anchor="end" class="quiet">{figures}</text>',
         ]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
@@ -115,7 +130,7 @@ def _axis(label: str, ticks: Sequence[tuple[float, float]], bottom: float) -> It
     for tick, x in ticks:
         yield f'<path class="grid" d="M{x:.1f} {TOP}V{bottom}"/>'
         yield f'<text x="{x:.1f}" y="{bottom + 17}" text-anchor="middle" class="quiet">{tick:g}</text>'
-    middle = (LEFT + WIDTH - RIGHT) / 2
+    middle = (ticks[0][1] + ticks[-1][1]) / 2
     yield (
         f'<text x="{middle:.0f}" y="{bottom + 36}" text-anchor="middle" class="quiet">{escape(label)}</text>'
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,7 +14,7 @@ from spectator.catalog import load_world
 from spectator.core_events import FailedDecisions
 from spectator.environments.contract import OUTCOME, Measure
 from spectator.evaluation.figures import MOST_LOST, measures_of
-from spectator.evaluation.forest_plot import Row, forest
+from spectator.evaluation.forest_plot import NARROW, WIDE, Layout, Row, forest
 from spectator.evaluation.results import CaptainResult, Estimate, PlayedMatch, Results
 from spectator.events import encode_json
 from spectator.text import clean_text
@@ -180,17 +181,18 @@ PLOTTED: Final = ("share", "points")
 """Units of measures that get a plot; the others are in the table."""
 
 
-def plots_of(results: Results) -> dict[str, str]:
+def plots_of(results: Results, layout: Layout = WIDE) -> dict[str, str]:
     """Every plot by the name of its file, without the ending."""
+    draw = functools.partial(forest, layout=layout)
     found: dict[str, str] = {}
     if won := [Row(one.label, one.share) for one in results.captains if one.share is not None]:
-        found["win-share"] = forest(
+        found["win-share"] = draw(
             "Matches won against the field", "% of matches, ties half", won, even=0.5, scale=100.0
         )
     rated = [Row(one.label, one.rating) for one in results.ranked if one.rating is not None]
     if rated:
         axis = "Elo points against the mean of the field"
-        found["ranking"] = forest("Rating of each captain", axis, rated, even=0.0, digits=0)
+        found["ranking"] = draw("Rating of each captain", axis, rated, even=0.0, digits=0)
     label = labels_of(results)
     met = [
         Row(f"{label[one.first]} v {label[one.second]}", one.share)
@@ -198,7 +200,7 @@ def plots_of(results: Results) -> dict[str, str]:
         if one.share is not None
     ]
     if met:
-        found["pairs"] = forest(
+        found["pairs"] = draw(
             "Each captain against each other", "% won by the one named first", met, even=0.5, scale=100.0
         )
     for measure in _measures_of(results)[1]:
@@ -210,7 +212,7 @@ def plots_of(results: Results) -> dict[str, str]:
         differ = len({round(row.estimate.value, 6) for row in rows}) > 1
         if measure.unit in PLOTTED and differ:
             scale, unit = (100.0, "%") if measure.unit == "share" else (1.0, "hundredths of a win a match")
-            found[measure.name.replace("_", "-")] = forest(measure.label, unit, rows, scale=scale)
+            found[measure.name.replace("_", "-")] = draw(measure.label, unit, rows, scale=scale)
     return found
 
 
@@ -227,7 +229,11 @@ def report_page(
     """
     names = ", ".join(one.label for one in results.captains)
     title = f"{results.title}: {names}"
-    shown = {name: f"<figure tabindex=0>{svg}</figure>" for name, svg in plots.items()}
+    narrow = plots_of(results, NARROW)
+    shown = {
+        name: f"<figure><div class=broad>{svg}</div><div class=narrow>{narrow[name]}</div></figure>"
+        for name, svg in plots.items()
+    }
     stylesheet = files("spectator.evaluation").joinpath("report.css").read_text(encoding="utf-8")
     parts = [
         "<!doctype html>",

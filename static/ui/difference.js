@@ -1,7 +1,7 @@
 // @ts-check
 // The chart of two figures over the steps, and of their difference.
 
-import { figuresTable, grid, linear, linePath, readable, ticks } from "../charts/charts.js";
+import { figuresTable, grid, linear, linePath, readable, round, ticks } from "../charts/charts.js";
 import { differences, placeAt } from "../live/steps.js";
 import { h, replace, svg } from "./dom.js";
 
@@ -11,6 +11,9 @@ const LEFT = 44;
 const TOP = 12;
 const MIDDLE = 190;
 const BOTTOM = 280;
+
+/** Most width of a bar of the difference. */
+const BAR = 24;
 
 /** @typedef {import("../live/steps.js").Place} Place */
 
@@ -41,14 +44,14 @@ function make(place, both, { partedAt, unit, go, key, span }) {
   const rest = differences(both[0], both[1]);
   const most = Math.max(1, ...rest.map(([, value]) => Math.abs(value)));
   const dy = linear([-most, most], [BOTTOM, MIDDLE + 30]);
-  const width = Math.max(1, (span - LEFT) / (last + 1) - 1);
+  const width = Math.min(BAR, Math.max(1, (span - LEFT) / (last + 1) - 1));
   const cursor = svg("path", { class: "difference__cursor" });
   const picture = svg("svg", { class: "difference__picture", viewBox: `0 0 ${span} ${BOTTOM + 8}`, role: "img", "aria-label": `${unit || "The figure"} of both, and the difference` },
     grid(marks, y, { left: LEFT, right: span - 8 }),
     ...both.flatMap((places, index) => runs(places).map((run) => svg("path", { class: `difference__line difference__line--${"ab"[index]}`, d: linePath(run.map(({ step, value }) => [x(step), y(value ?? 0)])) }))),
-    svg("text", { class: "difference__word", x: LEFT + 6, y: MIDDLE + 22 }, `Difference, first minus second: ${rest.length ? signed(rest.at(-1)?.[1] ?? 0) : "none yet"} at the end`),
+    svg("text", { class: "difference__word", x: LEFT + 6, y: MIDDLE + 22 }, rest.length ? `Difference, first minus second: ${signed(rest.at(-1)?.[1] ?? 0)} at the end` : "No difference: only one of them has figures"),
     svg("path", { class: "difference__zero", d: `M${LEFT} ${dy(0)}H${span - 8}` }),
-    ...rest.map(([step, value]) => svg("rect", { class: value > 0 ? "difference__more" : "difference__less", x: x(step) - width / 2, y: Math.min(dy(0), dy(value)), width, height: Math.abs(dy(value) - dy(0)) })),
+    ...rest.map(([step, value]) => svg("rect", { class: value > 0 ? "difference__more" : "difference__less", x: Math.min(span - width, x(step) - width / 2), y: Math.min(dy(0), dy(value)), width, height: Math.abs(dy(value) - dy(0)) })),
     partedAt === null ? null : svg("path", { class: "difference__part", d: `M${x(partedAt)} ${TOP}V${BOTTOM}` }), cursor);
   readable(picture);
   picture.addEventListener("click", (/** @type {MouseEvent} */ event) => {
@@ -77,4 +80,4 @@ function runs(places) {
 }
 
 /** @param {number} value */
-const signed = (value) => (value > 0 ? `+${value}` : String(value));
+const signed = (value) => (value > 0 ? `+${round(value)}` : String(round(value)));

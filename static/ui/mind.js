@@ -43,7 +43,7 @@ export function mountMind(card) {
         const decision = state.decisions?.[actor];
         seats.get(actor)?.update({
           name: view.names[actor] ?? words(actor), argument: view.argument,
-          seat: state.episode.seats[actor] ?? {},
+          seat: state.episode.seats[actor] ?? {}, world: state.episode.environment,
           decision: decision?.seq < view.since ? undefined : decision,
           refusals: state.refusals?.[actor] ?? 0,
           usage: state.usage?.[actor],
@@ -58,7 +58,7 @@ export function mountMind(card) {
 /** One actor's part of the card. @param {boolean} other whether it is not the agent's own seat */
 function seat(other) {
   const name = h("bdi");
-  const label = h("bdi", { class: "quiet" });
+  const label = h("a", { class: "quiet" });
   const source = h("span", { class: "mind__source" });
   const cost = h("span", { class: "mind__cost" });
   const foreign = h("span", { class: "badge badge--foreign", hidden: true });
@@ -79,11 +79,12 @@ function seat(other) {
   /** @type {unknown} */
   let shown = null;
 
-  /** @param {{name: string, argument: Argument, seat: any, decision: any, refusals: number, usage: any, thinking: boolean, forming: Forming | null}} view */
+  /** @param {{name: string, argument: Argument, seat: any, world: string, decision: any, refusals: number, usage: any, thinking: boolean, forming: Forming | null}} view */
   const update = (view) => {
     setText(name, clip(plain(view.name), 60));
     setAttribute(inspect, "aria-label", `Inspect the decision of ${name.textContent}`);
     setText(label, clip(who(view.seat.label, view.decision?.model), 80));
+    setAttribute(label, "href", view.seat.policy && `../captains/${encodeURIComponent(view.seat.policy)}?environment=${view.world}`);
     caret.hidden = !view.thinking || view.forming !== null;
     for (const part of [thought.element, notes, others]) part.hidden = view.forming !== null;
     rawBox.hidden = view.forming !== null || !view.decision?.raw_text;

@@ -53,6 +53,7 @@ def pages(house: House) -> dict[str, str]:
         "group": "/group/g-000000?run=live",
         "leaderboard": "/leaderboard",
         "reliability": "/reliability",
+        "captain": "/captains/heuristic",
         "docs": "/docs",
         "voice": "/voice",
         "operator": "/operator",

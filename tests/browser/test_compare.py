@@ -35,6 +35,8 @@ def test_two_are_picked_in_the_lobby_and_shown_in_step(quiet_app: Serving, open_
     expect(second).to_contain_text("Gambler")
     expect(page.locator("#part")).to_contain_text("First different decision")
     expect(page.locator("#part")).to_contain_text("runs first differ at innings")
+    expect(page.locator("#part")).to_contain_text("“Hits from the first ball")
+    expect(page.locator("#part")).to_contain_text("batting careful in the powerplay (0.4)")
     sides = quiet_app.client.get(f"/api/episodes/{first_id}/glance").json()["sides"]
     for side, captain in ((first, "Anchor"), (second, "Gambler")):
         for place, name in enumerate((captain, "Old Pro")):
@@ -98,9 +100,10 @@ def test_one_alone_is_offered_others_on_its_seed(quiet_app: Serving, open_page: 
     one = played(quiet_app, "anchor", seed=8181)
     page = open_page(f"{quiet_app.base_url}/compare?a={one}")
     expect(page.locator("#say")).to_contain_text("No other episode has seed 8181")
+    expect(page.get_by_role("heading", name="On other seeds")).to_be_visible()
     played(quiet_app, "aggressive", seed=8181)
     page.reload()
-    page.get_by_role("link", name="Gambler against Old Pro").click()
+    page.get_by_role("link", name="Gambler against Old Pro").first.click()
     expect(page.locator(".side")).to_have_count(2)
 
 
@@ -110,6 +113,9 @@ def test_what_cannot_be_compared_says_why(quiet_app: Serving, open_page: Opener)
     quiet_app.finish(other)
     page = open_page(f"{quiet_app.base_url}/compare?a={one}&b={other}", forgive=("404",))
     expect(page.locator("#say")).to_contain_text("Only episodes of the same world can be compared")
+    expect(page.locator(".offers h2")).to_have_text(
+        ["Compare Anchor against Old Pro with", "Compare Careful counter with"]
+    )
     page.goto(f"{quiet_app.base_url}/compare?a={one}&b=ep-nowhere")
     expect(page.locator("#say")).to_contain_text("This server has no episode ep-nowhere")
     page.goto(f"{quiet_app.base_url}/compare")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PHONE, House, Opener
+from tests.browser.conftest import PHONE, WIDE, House, Opener
 from tests.serving import Serving, serve, test_settings
 
 pytestmark = pytest.mark.browser
@@ -266,6 +266,29 @@ def test_nothing_is_empty_where_chances_would_be(house: House, open_page: Opener
             above,
         )
         assert 0 <= gap < 40, f"{gap} px under {above} at {width} px"
+
+
+def test_a_small_world_fills_its_page(quiet_app: Serving, open_page: Opener) -> None:
+    """Counting shows every integer, its course and its worth; a slip leads to its moment."""
+    options = {"environment": "counting", "captain_preset": "random", "seed": 5}
+    counting = quiet_app.start(options={"turns": 10}, **options)
+    quiet_app.finish(counting)
+    page = open_page(f"{quiet_app.base_url}/watch/{counting}")
+    expect(page.locator(".said__one")).to_have_count(10)
+    expect(page.locator(".course__line")).to_be_visible()
+    slips = page.locator(".said__one--wrong")
+    expect(page.locator(".worth")).to_contain_text(f"Slips{slips.count()}")
+    bottom = page.locator(".counts").evaluate("(counts) => counts.getBoundingClientRect().bottom")
+    assert bottom > 0.75 * WIDE["height"]
+    second = slips.nth(1).inner_text().split()[-1]
+    slips.nth(1).click()
+    expect(page.locator(".count")).to_contain_text(f"{second} of 10 said")
+    expect(page.locator("a.said__one")).to_have_count(int(second))
+    page.set_viewport_size(PHONE)
+    page.goto(f"{quiet_app.base_url}/watch/{counting}")
+    expect(page.get_by_role("tab", name="Report")).to_have_attribute("aria-selected", "true")
+    expect(page.locator(".said")).to_be_visible()
+    expect(page.locator(".worth")).to_be_hidden()
 
 
 @pytest.mark.parametrize("size", [(1280, 800), (1440, 900), (1920, 1080)])

@@ -62,6 +62,15 @@ def test_the_report_of_an_evaluation_is_clean_and_names_who_won_each_match(
         expect(row).to_contain_text("Tactician won")
         assert violations(page) == []
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        drawn = page.locator("figure svg:visible")
+        expect(drawn).to_have_count(len(plots_of(found)))
+        heights = drawn.locator("text").evaluate_all(
+            "(all) => all.map((one) => one.getBoundingClientRect().height)"
+        )
+        assert min(heights) > 11
+        assert page.evaluate(
+            '[...document.querySelectorAll("figure")].every((one) => one.scrollWidth <= one.clientWidth)'
+        )
 
 
 def test_it_is_read_narrowed_and_left_for_a_replay_without_a_script(board: str, open_page: Opener) -> None:

@@ -101,5 +101,8 @@ def test_the_lobby_is_the_front_page_of_the_league(tmp_path: Path, open_page: Op
         until("the next season", lambda: "2.1" in groups(app))
         front = open_page(f"{app.base_url}/", java_script_enabled=False)
         expect(front.locator("#league")).to_contain_text(CHAMPION)
+        front.locator("#league tbody a").first.click()
+        assert "/captains/" in front.url
+        expect(front.locator(".captain__facts")).to_contain_text("1 of 6")
         season = [one for one in groups(app) if one.startswith("1.")]
         assert sorted(season) == sorted(["1.final", *(f"1.{number}" for number in range(1, 16))])

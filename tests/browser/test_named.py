@@ -37,6 +37,7 @@ def test_a_match_is_called_by_its_overs(house: House, open_page: Opener) -> None
         expect(seat.locator("bdi")).to_have_text(f"{side} {captain}")
         expect(seat.locator(".emblem")).to_be_visible()
     expect(page.locator("#seats .share").first).to_have_text(re.compile(r"^\d+ %$"))
+    expect(page.locator("#course")).to_be_visible()  # a frame as large as a window has the course of chances
     for width in (390, 300):  # whole on a phone too, names of models included
         page.set_viewport_size({"width": width, "height": 132})
         assert page.evaluate(CUT) == []

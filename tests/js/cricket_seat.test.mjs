@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 
+import { callWords } from "../../spectator/environments/cricket/panel/intents.js";
 import { callsOf, draftOf, draftWords, isOutside, meritOf, withCalls, worthWords } from "../../spectator/environments/cricket/panel/seat_draft.js";
 import { sceneWords, winWords } from "../../spectator/environments/cricket/panel/seat_scene.js";
 
@@ -53,4 +54,10 @@ test("only the winner says that it won", () => {
   const ended = (result) => winWords({ ...state, world: { ...state.world, result } }, ["home"]);
   assert.equal(ended("Match tied"), "");
   assert.equal(ended("Match tied; Lakeshire won the super over"), "I beat Old Pro in the super over");
+});
+
+test("a plan is said in words, with its figures behind them", () => {
+  assert.deepEqual(callWords("set_match_plan", { batting_powerplay: 0.5, batting_middle: 0.52, batting_death: 0.5, bowling_death: 0.68, death_bowlers: ["A. Roy", "B. Sen"] }),
+    [["batting", "rotate throughout (0.5, 0.52)"], ["bowling", "attack at the death (0.68)"], ["death bowlers", "A. Roy, B. Sen"]]);
+  assert.deepEqual(callWords("set_strategy", { aggression: 0, note: "wait" }), [["aggression", "defend (0)"], ["note", "wait"]]);
 });

@@ -42,6 +42,7 @@ from spectator.environments.cricket.show.scenes import scenes
 from spectator.environments.cricket.show.spoken import spoken
 from spectator.environments.cricket.show.summary import (
     board_lines,
+    call_values,
     chances,
     moment_name,
     percentile,
@@ -158,6 +159,7 @@ WORLD = World(
     chances=chances,
     measures=MEASURES,
     promise=reported_win_chance,
+    call_values=call_values,
     steps_at_once=lambda options: options["forecast_futures"] == 0,
     board_lines=board_lines,
     picture=picture,

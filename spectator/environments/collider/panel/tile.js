@@ -1,7 +1,7 @@
 // @ts-check
 // A campaign from afar: what is left to spend as rings, then the spectrum in focus above its scan for a peak.
 
-import { channelMark } from "./words.js";
+import { argument, channelMark } from "./words.js";
 
 const SIZE = 160;
 const LEFT = 8;
@@ -15,6 +15,8 @@ const COLOURS = ["var(--willow)", "var(--sky)", "var(--grass)"];
 const RISE_MS = 900;
 
 export default {
+  /** A call in words. @param {string} tool @param {Record<string, any>} given @returns {[string, string][]} */
+  call: (tool, given) => Object.entries(given).map(([name, value]) => argument(name, value)),
   /** @param {any} ctx */
   mount({ ui: { svg, replace }, charts: { linePath, round } }) {
     const element = svg("svg", { viewBox: `0 0 ${SIZE} ${SIZE}`, "stroke-linecap": "round" });

@@ -3,7 +3,8 @@
 
 import { makeChoice } from "./seat_choice.js";
 import { makeDial } from "./seat_dial.js";
-import { INTENTS, LENGTHS, LINES, PARTS, callsOf, draftOf, draftWords, goWords, isBowling, meritOf, oddsWords, withCalls, worthWords } from "./seat_draft.js";
+import { INTENTS } from "./intents.js";
+import { LENGTHS, LINES, PARTS, callsOf, draftOf, draftWords, goWords, isBowling, meritOf, oddsWords, withCalls, worthWords } from "./seat_draft.js";
 import { makeFieldPicker } from "./seat_field.js";
 import { sceneWords, sentence, winWords } from "./seat_scene.js";
 

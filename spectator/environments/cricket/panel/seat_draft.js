@@ -1,17 +1,14 @@
 // @ts-check
 // What a person drafts before a ball: its parts by phase, the calls that send it, and its words; pure.
 
+import { INTENTS } from "./intents.js";
+
 /** @typedef {{name: string, x: number, y: number}} Fielder */
 /** @typedef {{call: string, elect: string, batter: string, partner: string, bowler: string, length: string, line: string, pace: string, shot: string, intent: number, preset: string, fielders: Fielder[] | null}} Draft */
 
 /** Lengths from the bowler's end down and lines from the leg side across, as on paper, with their words in a sentence. */
 export const LENGTHS = { short: "short", "back of a length": "back of a length", good: "good length", full: "full", yorker: "yorker" };
 export const LINES = { leg: "at leg", stumps: "at the stumps", "outside off": "outside off", "wide outside off": "wide outside off" };
-export const INTENTS = {
-  bowling: { 0.3: "Contain", 0.4: "Tight", 0.5: "Usual", 0.6: "Press", 0.7: "Attack" },
-  batting: { 0.3: "Defend", 0.4: "Careful", 0.5: "Rotate", 0.6: "Push on", 0.7: "Attack" },
-};
-
 /** The parts of each phase, in the order in which they are shown. */
 export const PARTS = /** @type {Record<string, string[]>} */ ({
   toss: ["call", "elect"], elect: ["elect"], openers: ["batter", "partner"], batter: ["batter"], bowler: ["bowler"],

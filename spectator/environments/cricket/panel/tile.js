@@ -2,6 +2,7 @@
 // A match from afar: the ground with the field that is set, and the way of the last ball.
 
 import { makeGround } from "./ground.js";
+import { callWords } from "./intents.js";
 
 const FLIGHT_MS = 450;
 /** Smallest size in pixels at which balls and fielders move; smaller drawings are still, because there may be many. */
@@ -15,6 +16,7 @@ export default {
     const newest = balls[Object.keys(balls).sort().at(-1) ?? ""]?.home ?? null;
     return result && newest !== null ? { home: 1, away: 0 }[/** @type {"home"} */ (winner)] ?? 0.5 : newest;
   },
+  call: callWords,
   /** @param {any} ctx */
   mount(ctx) {
     const { element, update } = makeGround(ctx, { margin: [12, 12], sign: ({ kind }) => SIGNS[/** @type {"six"} */ (kind)] ?? "" });

@@ -281,6 +281,15 @@ def _name(world: Mapping[str, Any], side: str) -> str:
     return name
 
 
+def call_values(event: Event) -> dict[str, float]:
+    """Return what the newest decisions of both sides were worth, from a forecast after a ball."""
+    if event.type != "cricket.forecast" or not event.data["delivery"]:
+        return {}
+    batting, data = event.data["batting"], event.data
+    fielding = "away" if batting == "home" else "home"
+    return {batting: 100 * data["batting_value"], fielding: 100 * data["bowling_value"]}
+
+
 def reported_win_chance(event: Event) -> float | None:
     """Return the home side's chance from a forecast; ``None`` for other events."""
     if event.type != "cricket.forecast" or not event.data["futures"]:

@@ -30,6 +30,8 @@ from spectator.journal.pieces import Piece, PieceRequest, piece_of
 
 ROOT = Path(__file__).resolve().parent.parent
 PATIENCE_S = 30.0
+BRIEFLY_IDLE = httpx.Limits(keepalive_expiry=2)
+"""A server ends idle connections after 5 s, as httpx does: a request then may meet the end."""
 
 
 def test_settings(data_dir: Path, **changes: Any) -> Settings:
@@ -193,7 +195,7 @@ def serve(settings: Settings, *, ready: bool = True, reads_aside: bool = False) 
                 time.sleep(0.01)
         if ready:
             until_ready(base_url, deadline)
-        with httpx.Client(base_url=base_url, timeout=PATIENCE_S, verify=False) as client:
+        with httpx.Client(base_url=base_url, timeout=PATIENCE_S, limits=BRIEFLY_IDLE, verify=False) as client:
             yield Serving(base_url, server, client)
     finally:
         server.should_exit = True

@@ -8,6 +8,9 @@ import { makeSeats } from "./seats_row.js";
 import { clip, plain, words } from "./text.js";
 import { drawPicture } from "./tile_picture.js";
 
+/** Marks of a match that is not arranged yet. @type {number[]} */
+const NOT_YET = [];
+
 /**
  * A tile that is a link to the episode.
  * @param {string} id @param {string} root @param {string} [look] further class
@@ -32,12 +35,13 @@ export function makeTile(id, root, look = "") {
     h("p", { class: "tile__meta" }, status, world, at, note), picture, h("p", { class: "tile__headline" }, headline), course, seats.element,
     h("p", { class: "tile__line" }, mark, line));
   /** Its progress, with its chances so far if there are any. @param {import("../live/wall.js").Tile} tile */
-  function drawCourse({ chance, chances: told, glance = {}, picture: { marks } = {} }) {
+  function drawCourse({ chance, chances: told, glance = {}, picture = {} }) {
+    const marks = picture.marks ?? (draw && !Object.keys(picture).length ? NOT_YET : undefined);
     const shown = [told, chance, glance.progress, marks];
     if (shown.every((one, place) => one === drawn[place])) return;
     drawn = shown;
     const { progress } = glance;
-    const hasLine = Boolean(told ?? marks); // with marks there will be chances: their room is kept
+    const hasLine = Boolean(told ?? marks); // with marks, or a picture still to come, their room is kept
     setAttribute(course, "data-told", hasLine ? "yes" : null);
     bar.hidden = progress === undefined || hasLine;
     if (!bar.hidden) bar.value = Number(progress);

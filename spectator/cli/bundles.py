@@ -131,7 +131,7 @@ class _NotABundle(click.ClickException):
 
 
 max_size = click.option(
-    "--max-gb", type=click.FloatRange(min=0, min_open=True), default=4.0, show_default=True,
+    "--max-gb", type=click.FloatRange(min=0, min_open=True), default=4.0,
     help="Largest bundle to read, in GiB.",
 )  # fmt: skip
 
@@ -144,8 +144,7 @@ max_size = click.option(
 )  # fmt: skip
 @click.option("--digest", help="Expected digest of the bundle, as stated elsewhere: 64 hexadecimal digits.")
 @click.option(
-    "--commitment",
-    help="Expected commitment of the sealed seeds, as published before the first match.",
+    "--commitment", help="Expected commitment of the sealed seeds, as published before the first match."
 )
 @max_size
 def verify_bundle(
@@ -258,7 +257,6 @@ data_folder = click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default="data",
-    show_default=True,
     help="The server's data folder.",
 )
 

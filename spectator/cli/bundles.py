@@ -78,7 +78,6 @@ def announce_commitment(schedule: Schedule, phrase: str, keep_in: Path | None) -
     """Print the commitment; published before the first match, it proves that the phrase was fixed.
 
     Args:
-        schedule: The matches.
         phrase: The secret phrase of the seeds.
         keep_in: Folder to store a generated phrase in; ``None`` if the user supplied it.
     """

@@ -31,11 +31,9 @@ class Generated:
     """What a model wrote, and what else to record about it.
 
     Args:
-        text: The text.
         prompt_token_ids: Ids of the prompt's tokens, shape ``(p,)``.
         token_ids: Ids of the text's tokens, shape ``(n,)``.
         logprobs: Their log probabilities, in nats, shape ``(n,)``, all finite.
-        weight_version: Version of the weights.
         finish_reason: ``stop``, or ``length`` if it was cut off.
 
     Raises:

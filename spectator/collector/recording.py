@@ -152,8 +152,6 @@ def record_of(
     """Make the record of an episode that has ended.
 
     Args:
-        events: Its events.
-        steps: Its steps.
         seen: Its observations.
         began: When it began, ISO 8601.
         model: The model's name.

@@ -59,7 +59,6 @@ def asked_of(seats: Sequence[SeatFigures], preset: Preset | None = None) -> Aske
     """Sum up one captain's seats, including unfinished matches.
 
     Args:
-        seats: Its seats.
         preset: The captain, for its settings.
     """
     decisions, tokens, cost, fallbacks = 0, 0.0, 0.0, Counter[str]()

@@ -62,7 +62,6 @@ class ScheduledMatch:
 
     Args:
         pair: Number of the seed, from 0.
-        seed: The seed.
         home: Preset in the agent's seat.
         away: Preset in the other seats; ``None`` in worlds without opponents.
     """
@@ -83,7 +82,6 @@ class Schedule:
     """Every match of an evaluation.
 
     Args:
-        world: The world.
         captains: Presets that are compared.
         pack: Evaluation pack.
         options: Complete options.
@@ -334,7 +332,6 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int, run_id: str | N
 
     Args:
         folder: Created if missing.
-        schedule: The matches.
         now_ms: Unix time in milliseconds.
         run_id: The name of its run; derived where it is left out.
 

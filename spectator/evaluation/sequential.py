@@ -248,7 +248,6 @@ def follow(rule: StoppingRule, pairs: Sequence[Pair], look: Look) -> Path:
     most for its cost, until all intervals are narrow enough or the seeds are used up.
 
     Args:
-        rule: The rule.
         pairs: The pairs that are compared.
         look: Gives the results.
     """

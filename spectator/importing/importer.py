@@ -178,7 +178,6 @@ async def import_file(
 
     Args:
         source: The file.
-        form: Its format.
         journal: The journal to record in.
         run: Name of the run that shows the episodes.
         report: Counts of the import, updated here.

@@ -12,11 +12,7 @@ Message = Mapping[str, Any]
 
 
 class FrozenMessage(dict[str, Any]):
-    """A message that no longer changes, with its cached JSON and hash.
-
-    Args:
-        message: The message.
-    """
+    """A message that no longer changes, with its cached JSON and hash."""
 
     __slots__ = ("encoded", "hashed")
 
@@ -29,11 +25,7 @@ class FrozenMessage(dict[str, Any]):
 
 
 class FrozenTools(list[Mapping[str, Any]]):
-    """Tools that no longer change, with their cached JSON.
-
-    Args:
-        tools: The tools.
-    """
+    """Tools that no longer change, with their cached JSON."""
 
     __slots__ = ("canonical", "encoded")
 

@@ -116,8 +116,6 @@ def call_answered(
     """Return the complete record of an answered call, including tokens.
 
     Args:
-        request: The request.
-        answer: The answer.
         settings: Settings of the captain that reach the endpoint, without secrets.
     """
     first_token_s = answer.first_token_s

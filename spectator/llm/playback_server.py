@@ -30,7 +30,6 @@ def tokens_of(call: ModelCall, body: Mapping[str, Any]) -> Tokens:
     """Return the tokens of a recorded call, one part per version of the weights.
 
     Args:
-        call: The call.
         body: The request's body; ``return_token_ids`` and ``logprobs`` select what to return.
     """
     ids = call.token_ids if body.get("return_token_ids") else None

@@ -55,7 +55,6 @@ def rejected_answer(status: int, body: bytes) -> dict[str, Any] | None:
 
     Args:
         status: HTTP status; 200 for an error within an answer.
-        body: The body.
 
     >>> said = rejected_answer(400, b'{"error": {"code": "tool_use_failed", "failed_generation": "<say"}}')
     >>> said["choices"][0]["finish_reason"], said["choices"][0]["message"]

@@ -25,7 +25,6 @@ class TokenPrompts:
 
     Args:
         client: The endpoint's client.
-        clock: Time.
     """
 
     def __init__(self, client: ChatClient, clock: Clock) -> None:

@@ -167,7 +167,6 @@ class Dialogue:
     Args:
         room: Token limit of a prompt; the rules and the current situation are always included.
         history_room: Token limit of the messages after the beginning.
-        estimate: Estimates tokens.
         style: How the model names its actions.
         whole_situations: Whether every message contains the whole situation, not only changes.
     """

@@ -213,8 +213,6 @@ def call_text(
 
     Args:
         style: How the model names an action.
-        tool: The tool.
-        arguments: Its arguments.
         reason: The reason for it; may be empty.
         listed: Whether answers hold a list of actions.
 

@@ -157,7 +157,6 @@ class History:
 
     Args:
         room: Token limit of a prompt; the task and the current situation are always included.
-        estimate: Estimates tokens.
     """
 
     def __init__(self, room: int, estimate: TokenEstimate) -> None:

@@ -68,7 +68,6 @@ class VisitorKey:
     Args:
         key: The key; ``None`` if the endpoint needs none.
         words: Error messages for records.
-        clock: Time.
         left_s: Seconds until it expires; ``None`` for never.
 
     >>> from spectator.clock import SystemClock
@@ -123,7 +122,6 @@ class VisitorEndpoint:
     """An endpoint with a visitor's key; does not keep the key between requests.
 
     Args:
-        lent: The key.
         transport: Connections; closed by :meth:`aclose`.
         client: Makes a client over ``transport`` for a key.
     """
@@ -263,7 +261,6 @@ def expired_model(policy: str, label: str, clock: Clock) -> VisitorModel:
     Args:
         policy: Name of its preset in the record.
         label: Display name.
-        clock: Time.
     """
     hub = policy.startswith(HUB)
     lent = VisitorKey(None, HUB_WORDS if hub else OWN_WORDS, clock=clock)

@@ -142,7 +142,6 @@ def observation_content(
     """Return what ``side`` sees; only the public part if ``side`` is ``None``.
 
     Args:
-        game: The game.
         squads: Cards of both elevens, the same object in every observation.
         card: The scorecard; see :class:`CaptainsCard`.
     """

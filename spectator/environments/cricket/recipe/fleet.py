@@ -37,7 +37,6 @@ class MatchJob(NamedTuple):
     """One match to play.
 
     Args:
-        seed: Its seed.
         options: Its complete options.
         seats: What decides for each side: the number of a network, or the name of a captain.
         recorded: Whether its end contains the whole match; only if networks have both seats.

@@ -28,7 +28,6 @@ class Origin(NamedTuple):
     """Where weights come from, for error messages.
 
     Args:
-        captain: The captain.
         place: Where its weights must be.
         repair: What to do if they are unusable.
     """

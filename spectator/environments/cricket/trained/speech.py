@@ -56,7 +56,6 @@ class Option(NamedTuple):
     """One possible continuation of a sentence.
 
     Args:
-        text: Its text.
         value: Its meaning as the value of a part.
         weight: Relative probability that a good captain says it; equal for parts with an effect.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 # Before numpy is imported, here and in the programs under test: its threads compete for two cores.
@@ -125,6 +127,17 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an async test on an event loop of its own."""
+    if not iscoroutinefunction(pyfuncitem.obj):
+        return None
+    asyncio.run(
+        pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+    )
+    return True
 
 
 def require(tool: str, path: str | None) -> str:

@@ -141,20 +141,19 @@ def test_the_command_says_so_and_exits_with_1_on_a_forgery(tmp_path: Path) -> No
     assert CliRunner().invoke(main, ["verify", "nobody", "--data-dir", folder]).exit_code == 1
 
 
-def test_a_world_that_fails_when_it_is_played_again_is_a_discrepancy(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> list[Discrepancy]:
-        played = await drive(COUNTING, turns=3)
+async def test_a_world_that_fails_when_it_is_played_again_is_a_discrepancy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    played = await drive(COUNTING, turns=3)
 
-        def fail(self: Any, action: Any) -> Any:
-            raise OSError("gone")
+    def fail(self: Any, action: Any) -> Any:
+        raise OSError("gone")
 
-        monkeypatch.setattr(COUNTING.environment, "step", fail)
+    monkeypatch.setattr(COUNTING.environment, "step", fail)
 
-        async def events() -> Any:
-            for one in played.events:
-                yield one
+    async def events() -> Any:
+        for one in played.events:
+            yield one
 
-        return await verify(events())
-
-    (found,) = asyncio.run(scenario())
+    (found,) = await verify(events())
     assert found.message == "the world failed: OSError: gone"

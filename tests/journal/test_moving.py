@@ -62,7 +62,9 @@ def rows(execute: Any, table: str) -> list[tuple[Any, ...]]:
     return sorted(execute(f"SELECT {names} FROM {table}"), key=repr)
 
 
-def test_every_row_arrives_and_the_journal_stays(folder: Path, database: str, postgres: Cluster) -> None:
+async def test_every_row_arrives_and_the_journal_stays(
+    folder: Path, database: str, postgres: Cluster
+) -> None:
     before = {table: rows(lambda text: _execute(folder, text), table) for table in TABLES}
     assert all(before.values()), "there is something of each kind"
     result = copy(folder, postgres.url(database))
@@ -75,14 +77,11 @@ def test_every_row_arrives_and_the_journal_stays(folder: Path, database: str, po
         assert there == sorted(plain if table == "episodes" else before[table], key=repr)
     assert postgres.execute(database, "SELECT count(*) FROM owners") == [(0,)], "nobody waits for the command"
 
-    async def play_on() -> tuple[str | None, int]:
-        journal = await SqlJournal.open(postgres.url(database))
-        await journal.append([said("ep-2", 3)])
-        found = await journal.truth("ep-1"), len([call async for call in journal.calls("ep-1")])
-        await journal.aclose()
-        return found
-
-    assert asyncio.run(play_on()) == (TRUTH, 1)
+    journal = await SqlJournal.open(postgres.url(database))
+    await journal.append([said("ep-2", 3)])
+    found = await journal.truth("ep-1"), len([call async for call in journal.calls("ep-1")])
+    await journal.aclose()
+    assert found == (TRUTH, 1)
     again = copy(folder, postgres.url(database))
     assert again.exit_code == 0, "what was played on since is no obstacle"
     assert "0 episodes, 0 events copied, every digest verified; 3 were already there" in again.output

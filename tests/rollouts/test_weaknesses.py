@@ -323,20 +323,17 @@ async def never_played(handle: Any, flight: Any) -> Any:
 
 
 @pytest.mark.parametrize("where", ["start", "acquire"])
-def test_a_pool_that_raises_is_closed_and_its_error_is_seen(where: str) -> None:
-    async def scenario() -> None:
-        pool = BrokenPool(where)
-        clock = SystemClock()
-        interactor: Interactor[int] = Interactor(
-            pool, never_played, clock=clock, rng=random.Random(1), startup_jitter_s=0.0
-        )
-        with pytest.raises((ConfigurationError, ExceptionGroup)) as raised:
-            await asyncio.wait_for(interactor.run(), 20)
-        seen = [raised.value, *getattr(raised.value, "exceptions", ())]
-        assert f"the pool broke in {where}" in " ".join(map(str, seen))
-        assert pool.closed == 1
-
-    asyncio.run(scenario())
+async def test_a_pool_that_raises_is_closed_and_its_error_is_seen(where: str) -> None:
+    pool = BrokenPool(where)
+    clock = SystemClock()
+    interactor: Interactor[int] = Interactor(
+        pool, never_played, clock=clock, rng=random.Random(1), startup_jitter_s=0.0
+    )
+    with pytest.raises((ConfigurationError, ExceptionGroup)) as raised:
+        await asyncio.wait_for(interactor.run(), 20)
+    seen = [raised.value, *getattr(raised.value, "exceptions", ())]
+    assert f"the pool broke in {where}" in " ".join(map(str, seen))
+    assert pool.closed == 1
 
 
 def ended_with(episode_id: str, failure: str | None) -> RecordedEvent:
@@ -360,28 +357,25 @@ def ended_with(episode_id: str, failure: str | None) -> RecordedEvent:
         ({"a1": None}, 1, "void"),
     ],
 )
-def test_the_state_of_a_group_is_told_from_the_journal_alone(
+async def test_the_state_of_a_group_is_told_from_the_journal_alone(
     tmp_path: Path, attempts: dict[str, str | None], size: int | None, state: str
 ) -> None:
     """Whether members are still to come follows from what is recorded, whoever asks and whenever."""
 
-    async def scenario() -> None:
-        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
-        for name, failure in attempts.items():
-            begun = started_for(name, run_id="r", group_id="g", attempt=int(name[-1]))
-            await journal.append([begun])
-            await journal.append([said(name, 2)])
-            if failure != "unended":
-                await journal.append([ended_with(name, failure)])
-        found = await journal.episodes(EpisodeFilter(group_id="g"))
-        rule = GroupRule(size, attempts=2, retried=RETRIED_FAILURES)
-        [row] = await rows_of_group(journal, found[::-1], rule)
-        assert (row["state"], row["usable"], row["rewards"]) == (state, 0, [])
-        assert row["size"] == (size or len({name[0] for name in attempts}))
-        assert sum(row["failures"].values()) == len(attempts)
-        await journal.aclose()
-
-    asyncio.run(scenario())
+    journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+    for name, failure in attempts.items():
+        begun = started_for(name, run_id="r", group_id="g", attempt=int(name[-1]))
+        await journal.append([begun])
+        await journal.append([said(name, 2)])
+        if failure != "unended":
+            await journal.append([ended_with(name, failure)])
+    found = await journal.episodes(EpisodeFilter(group_id="g"))
+    rule = GroupRule(size, attempts=2, retried=RETRIED_FAILURES)
+    [row] = await rows_of_group(journal, found[::-1], rule)
+    assert (row["state"], row["usable"], row["rewards"]) == (state, 0, [])
+    assert row["size"] == (size or len({name[0] for name in attempts}))
+    assert sum(row["failures"].values()) == len(attempts)
+    await journal.aclose()
 
 
 def test_a_collected_step_has_what_it_led_to_and_its_totals_agree() -> None:

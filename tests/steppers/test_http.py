@@ -368,16 +368,13 @@ def test_a_hanging_step_ends_at_its_deadline_and_nothing_more_is_sent() -> None:
     run(scenario)
 
 
-def test_a_server_that_is_not_there() -> None:
-    async def scenario() -> None:
-        waits = Waits()
-        stepper = HttpStepper(HttpEnvironment("http://127.0.0.1:1", "qa", "7"), sleep=waits)
-        with pytest.raises(EnvironmentUnavailable, match="ClientConnectorError"):
-            await stepper.reset(seed=1, episode_id="ep-1", options={}, limit_s=20)
-        assert len(waits.waited) == 2, "what cannot have arrived is sent again"
-        await stepper.aclose()
-
-    asyncio.run(scenario())
+async def test_a_server_that_is_not_there() -> None:
+    waits = Waits()
+    stepper = HttpStepper(HttpEnvironment("http://127.0.0.1:1", "qa", "7"), sleep=waits)
+    with pytest.raises(EnvironmentUnavailable, match="ClientConnectorError"):
+        await stepper.reset(seed=1, episode_id="ep-1", options={}, limit_s=20)
+    assert len(waits.waited) == 2, "what cannot have arrived is sent again"
+    await stepper.aclose()
 
 
 def test_an_action_without_text_is_refused_here() -> None:

@@ -47,52 +47,43 @@ async def begun(stepper: OpenEnvStepper, **options: Any) -> Any:
     return await stepper.reset(seed=1, episode_id="ep-1", options=options, limit_s=20)
 
 
-def test_an_episode_of_our_own_server(ours: Serving) -> None:
-    async def scenario() -> None:
-        stepper = OpenEnvStepper(f"{ours.base_url}/envs/counting")
-        first = await begun(stepper, turns=2)
-        assert (first.observation.actor, first.observation.content["next"]) == ("agent", 1)
-        assert [one["tool"] for one in first.observation.legal_actions] == ["say"]
-        assert [fact.type for fact in first.facts] == ["remote.observed"]
-        wrong = await stepper.step({"text": "nothing"}, limit_s=20)
-        assert wrong.observation.refused is not None and wrong.observation.refused.rule == "action.text"
-        assert wrong.facts == []
-        await stepper.step({"text": "ACTION: 1"}, limit_s=20)
-        assert (await stepper.state(limit_s=20))["turn"] == 1
-        last = await stepper.step({"text": "ACTION: 2"}, limit_s=20)
-        assert (last.observation.done, last.observation.reward) == (True, 1.0)
-        assert last.state["result"] == "2 of 2 right"
-        assert json.loads(last.facts[0].data["text"])["turn"] == 2
-        await stepper.aclose()
-        await stepper.aclose()
-        with pytest.raises(EnvironmentFault, match="closed or abandoned"):
-            await stepper.step({"text": "ACTION: 3"}, limit_s=20)
-
-    run(scenario)
+async def test_an_episode_of_our_own_server(ours: Serving) -> None:
+    stepper = OpenEnvStepper(f"{ours.base_url}/envs/counting")
+    first = await begun(stepper, turns=2)
+    assert (first.observation.actor, first.observation.content["next"]) == ("agent", 1)
+    assert [one["tool"] for one in first.observation.legal_actions] == ["say"]
+    assert [fact.type for fact in first.facts] == ["remote.observed"]
+    wrong = await stepper.step({"text": "nothing"}, limit_s=20)
+    assert wrong.observation.refused is not None and wrong.observation.refused.rule == "action.text"
+    assert wrong.facts == []
+    await stepper.step({"text": "ACTION: 1"}, limit_s=20)
+    assert (await stepper.state(limit_s=20))["turn"] == 1
+    last = await stepper.step({"text": "ACTION: 2"}, limit_s=20)
+    assert (last.observation.done, last.observation.reward) == (True, 1.0)
+    assert last.state["result"] == "2 of 2 right"
+    assert json.loads(last.facts[0].data["text"])["turn"] == 2
+    await stepper.aclose()
+    await stepper.aclose()
+    with pytest.raises(EnvironmentFault, match="closed or abandoned"):
+        await stepper.step({"text": "ACTION: 3"}, limit_s=20)
 
 
-def test_a_malformed_action_is_refused_and_nothing_is_done(ours: Serving) -> None:
-    async def scenario() -> None:
-        stepper = OpenEnvStepper(f"{ours.base_url}/envs/counting")
-        await begun(stepper, turns=2)
-        answer = await stepper.step({"nonsense": 1}, limit_s=20)
-        assert answer.observation.refused is not None
-        assert answer.observation.refused.rule == "action.shape"
-        assert answer.observation.content["next"] == 1
-        assert (await stepper.step({"text": "ACTION: 1"}, limit_s=20)).observation.content["next"] == 2
-        await stepper.aclose()
-
-    run(scenario)
+async def test_a_malformed_action_is_refused_and_nothing_is_done(ours: Serving) -> None:
+    stepper = OpenEnvStepper(f"{ours.base_url}/envs/counting")
+    await begun(stepper, turns=2)
+    answer = await stepper.step({"nonsense": 1}, limit_s=20)
+    assert answer.observation.refused is not None
+    assert answer.observation.refused.rule == "action.shape"
+    assert answer.observation.content["next"] == 1
+    assert (await stepper.step({"text": "ACTION: 1"}, limit_s=20)).observation.content["next"] == 2
+    await stepper.aclose()
 
 
-def test_options_that_the_server_does_not_take_are_a_fault(ours: Serving) -> None:
-    async def scenario() -> None:
-        stepper = OpenEnvStepper(f"{ours.base_url}/envs/counting")
-        with pytest.raises(EnvironmentFault, match=r"rejects these options: .*tern"):
-            await begun(stepper, terns=2)
-        await stepper.aclose()
-
-    run(scenario)
+async def test_options_that_the_server_does_not_take_are_a_fault(ours: Serving) -> None:
+    stepper = OpenEnvStepper(f"{ours.base_url}/envs/counting")
+    with pytest.raises(EnvironmentFault, match=r"rejects these options: .*tern"):
+        await begun(stepper, terns=2)
+    await stepper.aclose()
 
 
 class Follows(ScriptedPolicy):
@@ -159,12 +150,9 @@ def test_an_oversized_fleet_is_told_that_there_is_no_room(ours: Serving) -> None
         run(lambda: scenario(url))
 
 
-def test_nobody_at_the_address() -> None:
-    async def scenario() -> None:
-        with pytest.raises(EnvironmentUnavailable, match="cannot be reached"):
-            await begun(OpenEnvStepper("http://127.0.0.1:1"))
-
-    run(scenario)
+async def test_nobody_at_the_address() -> None:
+    with pytest.raises(EnvironmentUnavailable, match="cannot be reached"):
+        await begun(OpenEnvStepper("http://127.0.0.1:1"))
     with pytest.raises(ConfigurationError, match="cannot read"):
         remote_world("http://127.0.0.1:1")
     with pytest.raises(ConfigurationError, match="is not a URL of a server"):

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from server.doctor import OutsideChecks
-from spectator.cli import main
 from spectator.events import record
 from spectator.journal.sql_journal import SqlJournal
+from tests.commands import spectator
 from tests.journal.records import run, started
 from tests.llm.endpoints import write_captains
 from tests.postgres import Cluster
@@ -33,7 +33,7 @@ def doctor(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
 
     def run(*arguments: str, **variables: str) -> Result:
         named = {f"SPECTATOR_{name.upper()}": value for name, value in variables.items()}
-        return CliRunner().invoke(main, ["doctor", *arguments], env=named)
+        return spectator("doctor", *arguments, env=named)
 
     return run
 

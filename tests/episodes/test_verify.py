@@ -10,15 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.cricket import WORLD as CRICKET
 from spectator.episodes.replayer import Discrepancy, verify
 from spectator.episodes.view import State, with_patch
 from spectator.events import RecordedEvent, decode, record
 from spectator.json_values import apply_patch
+from tests.commands import spectator
 from tests.episodes.harness import drive
 
 Forge = Callable[[list[RecordedEvent]], list[RecordedEvent]]
@@ -31,7 +30,7 @@ Forge = Callable[[list[RecordedEvent]], list[RecordedEvent]]
 )
 def episode(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[RecordedEvent]:
     folder = str(tmp_path_factory.mktemp("journal"))
-    played = CliRunner().invoke(main, ["play", *request.param, "--seed", "11", "--data-dir", folder])
+    played = spectator("play", *request.param, "--seed", "11", "--data-dir", folder)
     assert played.exit_code == 0, played.output
     return [decode(line) for line in played.stdout.splitlines()]
 
@@ -133,12 +132,12 @@ def refolded(events: list[RecordedEvent]) -> list[RecordedEvent]:
 
 def test_the_command_says_so_and_exits_with_1_on_a_forgery(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    played = CliRunner().invoke(main, ["play", "counting", "--data-dir", folder])
+    played = spectator("play", "counting", "--data-dir", folder)
     episode_id = json.loads(played.stdout.splitlines()[0])["episode_id"]
-    true = CliRunner().invoke(main, ["verify", episode_id, "--data-dir", folder])
+    true = spectator("verify", episode_id, "--data-dir", folder)
     assert true.exit_code == 0
     assert "every event" in true.output
-    assert CliRunner().invoke(main, ["verify", "nobody", "--data-dir", folder]).exit_code == 1
+    assert spectator("verify", "nobody", "--data-dir", folder).exit_code == 1
 
 
 async def test_a_world_that_fails_when_it_is_played_again_is_a_discrepancy(

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from spectator.cli import main
 from spectator.errors import JournalError
 from spectator.events import Event, record
 from spectator.journal import transfer
 from spectator.journal.contract import Attachments, Checkpoint, truth_digest
 from spectator.journal.schema import metadata
 from spectator.journal.sql_journal import SqlJournal
+from tests.commands import spectator
 from tests.journal.calls import call_of, decided, user
 from tests.journal.records import _execute, ended, said, started
 from tests.postgres import Cluster
@@ -52,9 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def copy(folder: Path, url: str) -> Result:
-    return CliRunner().invoke(
-        main, ["copy-journal", "--data-dir", str(folder)], env={"SPECTATOR_JOURNAL_URL": url}
-    )
+    return spectator("copy-journal", "--data-dir", folder, env={"SPECTATOR_JOURNAL_URL": url})
 
 
 def rows(execute: Any, table: str) -> list[tuple[Any, ...]]:

@@ -13,10 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from sqlalchemy import event
 
-from spectator.cli import main
 from spectator.errors import (
     ConfigurationError,
     EpisodeDamaged,
@@ -31,6 +29,7 @@ from spectator.journal import postgres as connections
 from spectator.journal.contract import Attachments, Checkpoint, EpisodeFilter
 from spectator.journal.schema import SCHEMA_VERSION
 from spectator.journal.sql_journal import SqlJournal
+from tests.commands import spectator
 from tests.conftest import require
 from tests.journal.calls import call_of, decided, user
 from tests.journal.records import ended, run, said, seqs, started
@@ -519,17 +518,17 @@ def test_commands_read_the_journal_that_the_environment_names(
     digest = run(play())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("SPECTATOR_JOURNAL_URL", postgres.url(database))
-    checked = CliRunner().invoke(main, ["verify", "ep-1", "--chain-only"])
+    checked = spectator("verify", "ep-1", "--chain-only")
     assert (checked.exit_code, checked.stdout) == (0, f"ep-1: 3 events, digest {digest}\n")
-    exported = CliRunner().invoke(main, ["export", "ep-1", "--out", "one.ndjson"])
+    exported = spectator("export", "ep-1", "--out", "one.ndjson")
     assert exported.exit_code == 0, exported.output
     assert len((tmp_path / "one.ndjson").read_text().splitlines()) == 3
-    table = CliRunner().invoke(main, ["export", "--all", "--format", "parquet", "--out", "all.parquet"])
+    table = spectator("export", "--all", "--format", "parquet", "--out", "all.parquet")
     assert table.exit_code == 0, table.output
-    pruned = CliRunner().invoke(main, ["prune", "--keep-days", "0.001", "--compact"])
+    pruned = spectator("prune", "--keep-days", "0.001", "--compact")
     assert pruned.exit_code == 0, pruned.output
     assert "1 episodes" in pruned.stderr
-    elsewhere = CliRunner().invoke(main, ["verify", "ep-1", "--data-dir", str(tmp_path)])
+    elsewhere = spectator("verify", "ep-1", "--data-dir", tmp_path)
     assert "there is no journal at" in elsewhere.output, "a folder that is named comes first"
 
 

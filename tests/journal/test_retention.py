@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from spectator.cli import main
 from spectator.clock import timestamp
 from spectator.events import Event, RecordedEvent, encode_json, record
 from spectator.journal.contract import Attachments, EpisodeFilter, truth_digest
 from spectator.journal.retention import BATCH, Keep, begin_removal, continue_removal
 from spectator.journal.sql_journal import SqlJournal
+from tests.commands import spectator
 from tests.journal.calls import call_of, decided, user
 from tests.journal.records import ended, execute, run, said, seqs, started, url_of
 
@@ -47,10 +46,6 @@ async def fill(journal: SqlJournal, episodes: int, *, length: int = 3, text: str
             last = min(first + 50, length)
             await journal.append([said(name, seq, text) for seq in range(first, last)])
         await journal.append([ended_at(name, length, NOW - timedelta(days=age))])
-
-
-def spectator(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 async def names(journal: SqlJournal) -> list[str]:

@@ -206,6 +206,20 @@ def postgres() -> Iterator[Cluster]:
         yield cluster
 
 
+@pytest.fixture(scope="module")
+def url(postgres: Cluster) -> str:
+    """A database for the tests of one file."""
+    return postgres.url(postgres.make())
+
+
+@pytest.fixture
+def scratch(postgres: Cluster) -> Iterator[str]:
+    """A database without a journal, which the test may leave as it likes."""
+    name = postgres.make()
+    yield name
+    postgres.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
+
+
 @pytest.fixture(scope="session")
 def espeak() -> str:
     """The espeak-ng program."""

@@ -27,14 +27,7 @@ from spectator.journal.ownership import Ownership
 from spectator.journal.retention import Keep
 from spectator.journal.sql_journal import SqlJournal
 from tests.journal.records import ended, run, said, seqs, started
-from tests.postgres import Cluster
 from tests.rollouts.shared_runs import stop
-
-
-@pytest.fixture
-def server_url(postgres: Cluster, journal_template: str, tmp_path: Path) -> Iterator[str]:
-    yield postgres.url(postgres.database_of(tmp_path, journal_template))
-    postgres.give_back()
 
 
 @pytest.fixture(params=["postgresql", "sqlite"])

@@ -41,21 +41,6 @@ POOLER_PATH = f"{os.environ.get('PATH', '')}:/usr/sbin"
 """Where PgBouncer is looked for: Debian keeps it where not everybody looks."""
 
 
-@pytest.fixture
-def database(postgres: Cluster, journal_template: str, tmp_path: Path) -> Iterator[str]:
-    """An empty journal of the test's own."""
-    yield postgres.database_of(tmp_path, journal_template)
-    postgres.give_back()
-
-
-@pytest.fixture
-def scratch(postgres: Cluster) -> Iterator[str]:
-    """A database without a journal, which the test may leave as it likes."""
-    name = postgres.make()
-    yield name
-    postgres.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
-
-
 async def opened(postgres: Cluster, database: str) -> SqlJournal:
     return await SqlJournal.open(postgres.url(database))
 

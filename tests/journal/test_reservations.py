@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
-from pathlib import Path
-
-import pytest
 
 from spectator.journal.coordination import BeginDecision, BeginLimit, Reservations
 from spectator.journal.sql_journal import SqlJournal
 from tests.postgres import Cluster
 
 ONE, ALL = BeginLimit(2, 60.0), BeginLimit(3, 3600.0)
-
-
-@pytest.fixture
-def database(postgres: Cluster, journal_template: str, tmp_path: Path) -> Iterator[str]:
-    yield postgres.database_of(tmp_path, journal_template)
-    postgres.give_back()
 
 
 async def two(url: str) -> tuple[tuple[SqlJournal, SqlJournal], tuple[Reservations, Reservations]]:

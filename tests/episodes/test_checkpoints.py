@@ -21,12 +21,12 @@ from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.world import World
 from spectator.episodes import supervisor as hosting
 from spectator.episodes.checkpoints import Checkpointer, episode_snapshot, memories
-from spectator.episodes.recovery import Recovered, recover
+from spectator.episodes.recovery import Recovered
 from spectator.events import RecordedEvent, decode_json, encode_json
 from spectator.journal.encoding import compressed, expanded
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.policy import Decision, Policy, ScriptedPolicy
-from tests.episodes.harness import end_of, no_environment_threads, supervising
+from tests.episodes.harness import end_of, no_environment_threads, recover, supervising
 from tests.episodes.test_playing_on import played, step_ends, told, url_of
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint

@@ -24,14 +24,13 @@ from spectator.episodes.derived_stream import UNRECORDED_CHARACTERS, UNRECORDED_
 from spectator.episodes.fork import ForkRequest
 from spectator.episodes.plan import Commit, EpisodeRequest, plan_episode
 from spectator.episodes.reader import ViewReader
-from spectator.episodes.recovery import recover
 from spectator.episodes.replayer import verify
 from spectator.episodes.view import DerivedView, replay_state
 from spectator.errors import JournalUnavailable
 from spectator.events import EventEncoder, Fact, RecordedEvent, decode, encode_json
 from spectator.journal.sql_journal import SqlJournal
 from spectator.steppers.local import inline
-from tests.episodes.harness import supervising
+from tests.episodes.harness import recover, supervising
 from tests.fakes import ManualClock, RecordingJournal, until
 
 GAMES: tuple[tuple[str, dict[str, Any]], ...] = (("cricket", {"max_overs": 2}), ("counting", {"turns": 40}))

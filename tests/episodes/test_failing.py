@@ -18,13 +18,12 @@ from spectator.environments.world import World
 from spectator.episodes.controls import Control, EndRequest
 from spectator.episodes.driver import Driver
 from spectator.episodes.plan import EpisodeRequest, plan_episode
-from spectator.episodes.recovery import recover
 from spectator.episodes.restore import UnfinishedRecord, rebuild
 from spectator.errors import EpisodeUnfinished, FailureClass, InvalidRequest, PolicyError
 from spectator.observations import Observation
 from spectator.policies.policy import Decision
 from spectator.steppers.local import on_a_thread
-from tests.episodes.harness import QUICK, drive, end_of, plan_of, stream_of, supervising, types
+from tests.episodes.harness import QUICK, drive, end_of, plan_of, recover, stream_of, supervising, types
 from tests.fakes import NO_JOURNAL, RecordingJournal, world_with
 
 TURNS = 4

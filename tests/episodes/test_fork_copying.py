@@ -19,12 +19,12 @@ from spectator.clock import SystemClock
 from spectator.episodes import fork as copying
 from spectator.episodes.controls import Pace
 from spectator.episodes.fork import ForkRequest
-from spectator.episodes.recovery import Recovered, recover
+from spectator.episodes.recovery import Recovered
 from spectator.errors import EpisodeBusy, JournalError, JournalUnavailable
 from spectator.events import RecordedEvent
 from spectator.journal.contract import Attachments, EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal
-from tests.episodes.harness import Stage, no_environment_threads, supervising
+from tests.episodes.harness import Stage, no_environment_threads, recover, supervising
 from tests.episodes.test_forking import discrepancies
 from tests.episodes.test_playing_on import ROOT, step_ends, url_of
 

@@ -15,12 +15,12 @@ import pytest
 from spectator.clock import SystemClock
 from spectator.episodes.controls import Pace
 from spectator.episodes.fork import ForkRequest
-from spectator.episodes.recovery import Recovered, recover
+from spectator.episodes.recovery import Recovered
 from spectator.episodes.replayer import verify
 from spectator.errors import EpisodeBusy, EpisodeNotFound, InvalidRequest
 from spectator.events import RecordedEvent, record
 from spectator.journal.sql_journal import SqlJournal
-from tests.episodes.harness import Stage, end_of, no_environment_threads, supervising
+from tests.episodes.harness import Stage, end_of, no_environment_threads, recover, supervising
 from tests.episodes.test_playing_on import step_ends, told, url_of
 
 COUNT: dict[str, Any] = {"environment": "counting", "options": {"turns": 6, "payload_bytes": 20}}

@@ -21,12 +21,12 @@ from spectator.environments.counting.world import CountingEnvironment
 from spectator.episodes.controls import Pace
 from spectator.episodes.crash_log import CrashLog
 from spectator.episodes.plan import EpisodeRequest
-from spectator.episodes.recovery import Recovered, recover
+from spectator.episodes.recovery import Recovered
 from spectator.episodes.restore import UnfinishedRecord, rebuild
 from spectator.events import RecordedEvent, record
 from spectator.journal.sql_journal import SqlJournal
 from spectator.observations import Observation
-from tests.episodes.harness import end_of, no_environment_threads, supervising
+from tests.episodes.harness import end_of, no_environment_threads, recover, supervising
 from tests.fakes import NO_JOURNAL, until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -248,9 +248,8 @@ async def test_as_many_as_there_are_slots_are_played_on_and_the_rest_interrupted
 LIVE = """
     import asyncio, sys
     from spectator.clock import SystemClock, timestamp
-    from spectator.episodes.recovery import recover
     from spectator.journal.sql_journal import SqlJournal
-    from tests.episodes.harness import supervising
+    from tests.episodes.harness import recover, supervising
     async def main():
         async with supervising(journal=await SqlJournal.open(sys.argv[1])) as stage:
             recovered = await recover(stage.journal, SystemClock(), stage.supervisor)

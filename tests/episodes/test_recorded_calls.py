@@ -16,12 +16,12 @@ from spectator.clock import SystemClock
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.world import World
 from spectator.episodes.recorded_calls import calls_of, exchanges_of
-from spectator.episodes.recovery import recover
 from spectator.events import RecordedEvent
 from spectator.journal.sql_journal import SqlJournal
 from spectator.llm.answers import Assembly
 from spectator.llm.exchanges import MAX_REPLY, Playback, fingerprint
 from spectator.llm.playback_server import chunks, serving_playback, tokens_of
+from tests.episodes.harness import recover
 from tests.episodes.test_playing_on import step_ends, url_of
 from tests.episodes.test_remembering import asked_after, fork, house, whole, world_of
 from tests.journal.calls import call_of, user

@@ -10,12 +10,12 @@ import textwrap
 import tracemalloc
 from pathlib import Path
 
-from spectator.episodes.recovery import Recovered, recover
+from spectator.episodes.recovery import Recovered
 from spectator.episodes.view import replay_state
 from spectator.events import RecordedEvent, decode
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal
-from tests.episodes.harness import drive, end_of, supervising, types
+from tests.episodes.harness import drive, end_of, recover, supervising, types
 from tests.fakes import ManualClock, until, world_with
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -70,7 +70,7 @@ LIVE = """
     import asyncio, sys
     from spectator.episodes.plan import EpisodeRequest
     from spectator.journal.sql_journal import SqlJournal
-    from tests.episodes.harness import supervising
+    from tests.episodes.harness import recover, supervising
     async def main():
         async with supervising(journal=await SqlJournal.open(sys.argv[1])) as stage:
             episode = await stage.start(options={"turns": 1_000_000})

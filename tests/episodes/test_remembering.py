@@ -17,10 +17,9 @@ from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.world import World
 from spectator.episodes.controls import Pace
 from spectator.episodes.fork import ForkRequest
-from spectator.episodes.recovery import recover
 from spectator.events import RecordedEvent
 from spectator.journal.sql_journal import SqlJournal
-from tests.episodes.harness import Stage, supervising
+from tests.episodes.harness import Stage, recover, supervising
 from tests.episodes.test_playing_on import step_ends, url_of
 from tests.episodes.test_recorded_questions import thoughtful
 from tests.llm.brains import Said, batsman, counter, obedient, read_situation

@@ -9,11 +9,11 @@ import pytest
 
 from spectator.clock import SystemClock
 from spectator.episodes.controls import Pace
-from spectator.episodes.recovery import Recovered, recover
+from spectator.episodes.recovery import Recovered
 from spectator.episodes.restore import SIZE, StopRequests
 from spectator.errors import ConfigurationError, JournalError, JournalUnavailable
 from spectator.journal.sql_journal import SqlJournal
-from tests.episodes.harness import end_of, supervising
+from tests.episodes.harness import end_of, recover, supervising
 from tests.episodes.test_playing_on import url_of
 from tests.fakes import until
 

@@ -15,7 +15,6 @@ import pytest
 from spectator.clock import SystemClock
 from spectator.environments.counting.world import CountingEnvironment
 from spectator.episodes.recorded_calls import calls_of, spent_on
-from spectator.episodes.recovery import recover
 from spectator.episodes.replayer import verify_attachments
 from spectator.episodes.restore import UnfinishedRecord, rebuild
 from spectator.episodes.single_agent import SingleAgent
@@ -30,7 +29,7 @@ from spectator.llm.exchanges import MAX_REPLY, fingerprint
 from spectator.observations import Observation
 from spectator.policies.policy import Decision
 from spectator.policies.spending import Spent
-from tests.episodes.harness import end_of, plan_of, supervising
+from tests.episodes.harness import end_of, plan_of, recover, supervising
 from tests.episodes.test_driver import play
 from tests.fakes import FakePolicy, counted, world_with
 from tests.journal.calls import call_of, decided, user

@@ -358,12 +358,7 @@ class EndpointError(PolicyError):
     """Whether sending the same request again can help."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        status: int | None = None,
-        retry_after_s: float | None = None,
-        detail: str = "",
+        self, message: str, *, status: int | None = None, retry_after_s: float | None = None, detail: str = ""
     ) -> None:
         self.status = status
         self.retry_after_s = retry_after_s

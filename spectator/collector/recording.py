@@ -93,11 +93,7 @@ def steps_of(
 
 
 def _step(
-    number: int,
-    data: Mapping[str, Any],
-    before: Observation,
-    after: Sequence[Observation],
-    asked: Exchange,
+    number: int, data: Mapping[str, Any], before: Observation, after: Sequence[Observation], asked: Exchange
 ) -> StepRecord:
     """Record a decision; ``after`` are the observations until the agent's next one, or the end."""
     own = data["source"] == "model"
@@ -141,13 +137,7 @@ def _summary(observation: Observation) -> dict[str, Any]:
 
 
 def record_of(
-    events: Sequence[Event],
-    steps: Sequence[StepRecord],
-    seen: Seen,
-    *,
-    began: str,
-    model: str,
-    config: Any,
+    events: Sequence[Event], steps: Sequence[StepRecord], seen: Seen, *, began: str, model: str, config: Any
 ) -> EpisodeRecord:
     """Make the record of an episode that has ended.
 

@@ -145,10 +145,7 @@ async def run_evaluation(
 
 
 async def run_by_rule(
-    schedule: Schedule,
-    rule: StoppingRule,
-    play: Callable[[Schedule], Awaitable[Played]],
-    folder: Path,
+    schedule: Schedule, rule: StoppingRule, play: Callable[[Schedule], Awaitable[Played]], folder: Path
 ) -> tuple[Schedule, Played]:
     """Play an evaluation until its rule stops it; the same results give the same decisions.
 

@@ -362,22 +362,11 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int, run_id: str | N
         return Kept(int(kept["began_ms"]), kept["run_id"])
     if has_journal:
         raise InvalidRequest(
-            [
-                FieldError(
-                    "out",
-                    f"{folder} contains a journal without an evaluation; choose another folder",
-                )
-            ]
+            [FieldError("out", f"{folder} contains a journal without an evaluation; choose another folder")]
         )
     if run_id is None:
         run_id = EVALUATION + hashlib.sha256(json.dumps([asked, now_ms]).encode()).hexdigest()[:16]
-    kept = {
-        **asked,
-        "models": models,
-        "began_ms": now_ms,
-        "run_id": run_id,
-        "spectator_version": __version__,
-    }
+    kept = {**asked, "models": models, "began_ms": now_ms, "run_id": run_id, "spectator_version": __version__}
     write_text(path, json.dumps(kept, indent=2))
     return Kept(now_ms, run_id)
 

@@ -46,13 +46,7 @@ class AdaptiveLimit:
     """
 
     def __init__(
-        self,
-        clock: Clock,
-        *,
-        start: int = 16,
-        lowest: int = 1,
-        highest: int = 1024,
-        slow_start: bool = False,
+        self, clock: Clock, *, start: int = 16, lowest: int = 1, highest: int = 1024, slow_start: bool = False
     ) -> None:
         if not 1 <= lowest <= start <= highest:
             raise ValueError("limits must satisfy 1 <= lowest <= start <= highest")

@@ -39,10 +39,7 @@ pytestmark = pytest.mark.usefixtures("nothing_blocks")
 STOP = EndRequest("stopped", "stopped by a test")
 
 
-def decides(
-    answer: Callable[..., Any],
-    closing: Callable[..., Any] = lambda: None,
-) -> tuple[Any, FakePolicy]:
+def decides(answer: Callable[..., Any], closing: Callable[..., Any] = lambda: None) -> tuple[Any, FakePolicy]:
     """A world whose captain answers so, and the captain."""
     policy = FakePolicy(answer, closing)
     return world_with(policy=lambda seed: policy), policy

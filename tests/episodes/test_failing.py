@@ -178,10 +178,7 @@ class Raising(CarefulCounter):
 
 @pytest.mark.parametrize(
     ("error", "failure_class"),
-    [
-        (RuntimeError("oh"), "policy_fault"),
-        (PolicyError("none", failure_class="spent"), "spent"),
-    ],
+    [(RuntimeError("oh"), "policy_fault"), (PolicyError("none", failure_class="spent"), "spent")],
 )
 @pytest.mark.parametrize("on_failure", ["fallback", "end", "suspend"])
 def test_a_captain_that_raises_ends_the_episode_or_suspends_it(

@@ -189,10 +189,7 @@ async def test_a_parent_of_another_version_or_a_forged_one_is_refused(tmp_path: 
         first = parent[0].event
         older = {**first.data, "environment_version": "0.9"}
         lying = {**first.data, "seed": 77}
-        for name, data, rule in (
-            ("ep-old", older, "version 0.9"),
-            ("ep-lie", lying, "cannot be reproduced"),
-        ):
+        for name, data, rule in (("ep-old", older, "version 0.9"), ("ep-lie", lying, "cannot be reproduced")):
             events = [record(replace(one.event, episode_id=name)) for one in parent]
             events[0] = record(replace(first, episode_id=name, data=data))
             await stage.journal.append(events)

@@ -34,13 +34,7 @@ from spectator.errors import (
 )
 from spectator.events import RecordedEvent
 from spectator.journal.sql_journal import SqlJournal
-from tests.episodes.harness import (
-    end_of,
-    environment_threads,
-    no_environment_threads,
-    supervising,
-    types,
-)
+from tests.episodes.harness import end_of, environment_threads, no_environment_threads, supervising, types
 from tests.fakes import (
     FakePolicy,
     HeldEnvironment,

@@ -27,16 +27,7 @@ from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.policy import Decision
 from tests.episodes.harness import drive, end_of, no_environment_threads, supervising, types
 from tests.episodes.test_driver import BreaksIn
-from tests.fakes import (
-    FakePolicy,
-    HeldEnvironment,
-    ManualClock,
-    counted,
-    failing,
-    forever,
-    until,
-    world_with,
-)
+from tests.fakes import FakePolicy, HeldEnvironment, ManualClock, counted, failing, forever, until, world_with
 
 pytestmark = pytest.mark.usefixtures("nothing_blocks")
 ENDLESS = {"turns": 1_000_000}

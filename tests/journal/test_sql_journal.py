@@ -104,21 +104,13 @@ async def test_the_index_is_derived_from_the_events_themselves(tmp_path: Path) -
     summary = await journal.episode("ep-1")
     assert summary is not None
     assert (summary.head_seq, summary.ended_at, summary.reason, summary.turns) == (2, None, None, None)
-    assert (summary.captain, summary.captain_label, summary.opponent) == (
-        "heuristic",
-        "Heuristic",
-        "random",
-    )
+    assert (summary.captain, summary.captain_label, summary.opponent) == ("heuristic", "Heuristic", "random")
     assert (summary.seed, summary.epoch, summary.pack) == (2**53 - 1, "e1", "default")
     await journal.append([ended("ep-1", 3)])
     summary = await journal.episode("ep-1")
     assert summary is not None
     assert (summary.head_seq, summary.reason, summary.score) == (3, "finished", 0.5)
-    assert (summary.result, summary.turns, summary.ended_at) == (
-        "home won",
-        1,
-        "2026-11-21T06:00:00.000Z",
-    )
+    assert (summary.result, summary.turns, summary.ended_at) == ("home won", 1, "2026-11-21T06:00:00.000Z")
     assert await journal.episode("nobody") is None
     await journal.aclose()
 
@@ -212,9 +204,7 @@ async def test_appends_that_wait_are_committed_together(tmp_path: Path) -> None:
 
 @both
 @pytest.mark.parametrize(
-    "text",
-    ["\ud800", 3, b"bytes", None],
-    ids=["half a surrogate pair", "a number", "bytes", "nothing"],
+    "text", ["\ud800", 3, b"bytes", None], ids=["half a surrogate pair", "a number", "bytes", "nothing"]
 )
 async def test_an_event_that_cannot_be_stored_fails_alone_and_the_writer_lives(
     tmp_path: Path, text: Any

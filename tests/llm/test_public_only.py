@@ -93,10 +93,7 @@ def test_a_name_of_a_private_address_is_refused(address: str) -> None:
         asyncio.run(status_of("https://a.example/v1", HttpTransport(public_only=True, resolver=resolved)))
 
 
-@pytest.mark.parametrize(
-    "host",
-    [*READ_BY_AIOHTTP, "2130706433", "0177.0.0.1", "127.1", "0"],
-)
+@pytest.mark.parametrize("host", [*READ_BY_AIOHTTP, "2130706433", "0177.0.0.1", "127.1", "0"])
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_every_spelling_of_a_private_address_is_refused(host: str, scheme: str) -> None:
     refusal = EndpointPrivate if host in READ_BY_AIOHTTP else EndpointRefused

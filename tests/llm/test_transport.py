@@ -161,10 +161,7 @@ def test_half_a_response_is_an_error_and_the_next_request_is_fine(step: Any) -> 
 
 @pytest.mark.parametrize(
     "response",
-    [
-        b"SSH-2.0-OpenSSH_9.6\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
-    ],
+    [b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello"],
 )
 def test_what_is_not_http_is_said_to_be_none(response: bytes) -> None:
     (error,), _ = asked(response)

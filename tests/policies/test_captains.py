@@ -120,10 +120,7 @@ SECRET = "hf_SECRETsecretSECRETsecretSECRETse"
             f'{SOUND}api_key_env="sk-{SECRET}"',
             "captains.x.api_key_env: must be the name of an environment variable",
         ),
-        (
-            f"{SOUND}context_tokens=1024",
-            "captains.x: context_tokens (1024) includes prompt and answer",
-        ),
+        (f"{SOUND}context_tokens=1024", "captains.x: context_tokens (1024) includes prompt and answer"),
         (f'{SOUND}style="json"\ntool_choice="auto"', "captains.x: tool_choice needs the style 'tools'"),
         (SOUND.replace("/v1", "/v1/chat/completions"), "captains.x.base_url: base_url must end before"),
         (

@@ -12,12 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from spectator.errors import (
-    EnvironmentFault,
-    EnvironmentMalformed,
-    EnvironmentUnavailable,
-    StepTimeout,
-)
+from spectator.errors import EnvironmentFault, EnvironmentMalformed, EnvironmentUnavailable, StepTimeout
 from spectator.steppers.http import HttpEnvironment, HttpStepper
 from spectator.steppers.local import on_a_thread
 from spectator.steppers.remote_world import http_world

@@ -133,11 +133,7 @@ LAST_BALL = {
 
 
 def observation_content(
-    game: Game,
-    squads: dict[Side, Any],
-    phase: Phase,
-    side: Side | None,
-    card: dict[str, Any] | None = None,
+    game: Game, squads: dict[Side, Any], phase: Phase, side: Side | None, card: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return what ``side`` sees; only the public part if ``side`` is ``None``.
 

@@ -253,11 +253,7 @@ def _work(connection: Connection, words: Sequence[str]) -> None:
 
 
 def _play(
-    connection: Connection,
-    jobs: Iterator[MatchJob],
-    width: int,
-    tokenizer: Tokenizer,
-    numbers: Iterator[int],
+    connection: Connection, jobs: Iterator[MatchJob], width: int, tokenizer: Tokenizer, numbers: Iterator[int]
 ) -> None:
     matches: list[FleetMatch] = []
     while True:
@@ -363,12 +359,7 @@ class MatchFleet:
     def rounds(
         self, choose: Choose
     ) -> Iterator[
-        tuple[
-            list[tuple[int, int]],
-            list[tuple[tuple[int, int], float]],
-            list[MatchEnd],
-            Answering | None,
-        ]
+        tuple[list[tuple[int, int]], list[tuple[tuple[int, int], float]], list[MatchEnd], Answering | None]
     ]:
         """Play round after round until all matches are over.
 

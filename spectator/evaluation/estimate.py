@@ -17,7 +17,7 @@ from spectator.clock import SystemClock
 from spectator.environments.world import World, derive_seed
 from spectator.evaluation.schedule import Schedule
 from spectator.events import encode_json
-from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, ToolCall, Usage
+from spectator.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall, Usage
 from spectator.llm.endpoints import Price
 from spectator.llm.tool_calls import REASON
 from spectator.policies.model import ModelPolicy
@@ -106,14 +106,7 @@ class ScriptedEndpoint:
         """Prepare the next answer."""
         self._next = tool, arguments, reason[:_REASON]
 
-    async def complete(
-        self,
-        request: ChatRequest,
-        *,
-        deadline: float,
-        session: str | None = None,
-        on_delta: OnDelta | None = None,
-    ) -> ChatAnswer:
+    async def complete(self, request: ChatRequest, **asked: Any) -> ChatAnswer:
         """The answer."""
         tool, arguments, reason = self._next
         prompt = prompt_text(request.messages, request.tools)

@@ -26,7 +26,7 @@ from spectator.errors import (
     EndpointUnavailable,
     PolicyError,
 )
-from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta
+from spectator.llm.chat import ChatAnswer, ChatRequest, Message
 from spectator.llm.client import ChatClient, ClientLimits, wire_form
 from spectator.llm.endpoints import ApiKey, SessionAddress, StaticAddress
 from spectator.llm.rate_limits import AdaptiveLimit
@@ -393,14 +393,7 @@ class _FlightClient:
         self._outage = outage
         self._served = served
 
-    async def complete(
-        self,
-        request: ChatRequest,
-        *,
-        deadline: float,
-        session: str | None = None,
-        on_delta: OnDelta | None = None,
-    ) -> ChatAnswer:
+    async def complete(self, request: ChatRequest, **asked: Any) -> ChatAnswer:
         """See :meth:`ChatClient.complete`; ``deadline`` is that of each attempt after an outage."""
         flight, outage, served = self._flight, self._outage, self._served
         answers, failures = 0 if outage is None else outage.answers, 0
@@ -409,8 +402,7 @@ class _FlightClient:
                 try:
                     answer = await self._client.complete(
                         request if served is None else served.addressed(request),
-                        deadline=deadline, session=session, on_delta=on_delta, on_wait=flight.waits,
-                        served=None if served is None else served.version,
+                        on_wait=flight.waits, served=None if served is None else served.version, **asked,
                     )  # fmt: skip
                 except EndpointError as error:
                     if outage is None:

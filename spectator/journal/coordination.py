@@ -219,6 +219,8 @@ class BeginDecision:
 class Reservations:
     """Reservations shared by the processes on one journal.
 
+    Methods raise :class:`~spectator.errors.JournalError` while the database cannot be read or written.
+
     Args:
         journal: The journal, written by several processes.
     """
@@ -227,11 +229,7 @@ class Reservations:
         self._journal = journal
 
     async def open_day(self, used: Mapping[str, float]) -> None:
-        """Initialize today's usage from the record if nothing is reserved yet.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Initialize today's usage from the record if nothing is reserved yet."""
 
         def work(connection: Connection) -> None:
             day, _ = _today(connection)
@@ -247,9 +245,6 @@ class Reservations:
         Args:
             amount: The requested amount; less is reserved if less is left.
             overdrawn: What this process used beyond its reservations; always counted.
-
-        Raises:
-            JournalError: The database cannot be written now.
         """
 
         def work(connection: Connection) -> Reserved:
@@ -280,9 +275,6 @@ class Reservations:
             whose: A digest of who starts it.
             of_one: Limit for each starter.
             of_all: Limit for all together.
-
-        Raises:
-            JournalError: The database cannot be written now.
         """
 
         def work(connection: Connection) -> BeginDecision:

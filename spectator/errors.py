@@ -50,7 +50,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
-from types import TracebackType
 from typing import Any, ClassVar, Final, Literal, get_args
 
 EndReason = Literal[
@@ -515,8 +514,6 @@ class typed_as(AbstractContextManager[None]):
     _: KW_ONLY
     passing: tuple[type[Exception], ...] = (SpectatorError,)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, self.passing):
             raise self.error_of(error) from error

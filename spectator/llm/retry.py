@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from types import TracebackType
 from typing import Any, Final, Self
 
 import orjson
@@ -294,7 +293,5 @@ class BreakerRequest(AbstractContextManager[None]):
     breaker: CircuitBreaker
     probe: bool
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.breaker.settle(error, self.probe)

@@ -60,7 +60,6 @@ class SharedRun:
 
     Args:
         url: URL of the journal.
-        name: Name of the run.
         options: Command-line options that select the run, for worker processes.
     """
 

@@ -247,7 +247,6 @@ class EpisodeFigures:
     Args:
         environment: Its world.
         environment_version: Version of the world.
-        pack: Evaluation pack.
         options: Every option of the world.
         ended_at: RFC 3339.
         reason: Why it ended.

@@ -99,7 +99,6 @@ class MatchPlayer:
 
     Args:
         run: The matches.
-        log: Records the episodes.
         ledger: Caps and usage of models.
         store: Keeps the figures of finished matches.
         finished: Paid matches that finished before.

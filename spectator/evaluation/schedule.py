@@ -33,7 +33,6 @@ class EvaluationRequest:
     Args:
         environment: Name of the world.
         captains: Presets that are compared, two or more.
-        pack: Evaluation pack.
         matches: Matches of each pair of captains; even, for each seed is played twice, seats swapped.
         options: The world's options as sent.
         seed: Seed from which the matches' own are derived, where the pack brings none.
@@ -83,7 +82,6 @@ class Schedule:
 
     Args:
         captains: Presets that are compared.
-        pack: Evaluation pack.
         options: Complete options.
         matches: All matches, seed by seed, so that a run that is cut short has whole seeds.
         pairs: How many seeds.
@@ -221,7 +219,6 @@ def plan_evaluation(
 
     Args:
         request: The arguments.
-        load: Finds the world.
         keyless: Whether models may lack what they need to be asked, such as a key: to estimate.
 
     Raises:
@@ -317,7 +314,6 @@ class Kept(NamedTuple):
 
     Args:
         began_ms: When it began, Unix time in milliseconds.
-        run_id: The name of its run.
     """
 
     began_ms: int

@@ -233,7 +233,6 @@ async def import_file(
 
     Args:
         source: The file.
-        journal: The journal to record in.
         run: Name of the run that shows the episodes.
         report: Counts of the import, updated here.
         on_progress: Called from time to time.

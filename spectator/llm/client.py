@@ -248,7 +248,6 @@ class ChatClient:
         """Return the token ids of a conversation, as the endpoint's chat template makes them (vLLM).
 
         Args:
-            model: Name of the model.
             messages: The conversation.
             deadline: Seconds from now until the time is up, retries included.
             opens_answer: Whether to add what the template writes before an answer.

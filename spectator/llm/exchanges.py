@@ -260,7 +260,6 @@ class RecordedExchange:
     """One recorded request to a model, and its reply or failure.
 
     Args:
-        turn: The turn of the decision.
         actor: The seat that had to decide.
         request: Hash of the request; see :func:`fingerprint`.
         messages: The request's messages.

@@ -56,7 +56,6 @@ def completion(reply: Reply, about: Mapping[str, Any], tokens: Tokens = ()) -> d
     """Return the completion for ``reply``.
 
     Args:
-        reply: The recorded reply.
         about: ``id`` and ``created`` of the completion.
         tokens: Tokens from :func:`tokens_of`; of several versions of the weights only the last is included.
     """

@@ -286,7 +286,6 @@ class BreakerRequest(AbstractContextManager[None]):
     """One request through a breaker; its exit reports success or failure.
 
     Args:
-        breaker: The breaker to report to.
         probe: Whether the request probes the endpoint after a pause.
     """
 

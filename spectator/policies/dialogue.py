@@ -370,7 +370,6 @@ class LinePrompts:
     """Builds the conversations of one seat, each of which extends the previous one.
 
     Args:
-        settings: The model's settings.
         briefing: Description of the seat.
     """
 

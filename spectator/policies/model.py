@@ -82,7 +82,6 @@ class ModelPolicy:
 
     Args:
         client: Client of the endpoint; closed by :meth:`aclose` if ``closes_client``.
-        settings: The model's settings.
         briefing: Description of the seat.
         fallback: Decides if the model gives no usable answer; its decisions are marked.
         seed: Sampling seed, if the endpoint accepts one.

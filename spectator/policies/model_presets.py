@@ -54,7 +54,6 @@ class CaptainEndpoints:
         """Return the rate limiter of a captain.
 
         Args:
-            name: Name of its preset.
             captain: The captain, with its limits.
         """
         if name not in self._pacings:

@@ -247,11 +247,7 @@ class HttpStepper(RemoteStepper):
 
 
 class _Refused(EnvironmentFault):
-    """The server rejected a request.
-
-    Args:
-        message: The error message.
-    """
+    """The server rejected a request."""
 
     def __init__(self, message: str, status: int) -> None:
         self.status = status

@@ -135,7 +135,6 @@ def need_none(text: str, private: Sequence[PrivateText], where: str) -> None:
     """Check that a text contains nothing private.
 
     Args:
-        text: The text to publish.
         private: Texts that it must not contain.
         where: Description of the text, for the error message.
 

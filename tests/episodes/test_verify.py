@@ -12,11 +12,8 @@ from typing import Any
 import pytest
 
 from spectator.environments.counting import WORLD as COUNTING
-from spectator.environments.cricket import WORLD as CRICKET
 from spectator.episodes.replayer import Discrepancy, verify
-from spectator.episodes.view import State, with_patch
 from spectator.events import RecordedEvent, decode, record
-from spectator.json_values import apply_patch
 from tests.commands import spectator
 from tests.episodes.harness import drive
 
@@ -117,17 +114,6 @@ def early_end(events: list[RecordedEvent]) -> list[RecordedEvent]:
 )
 def test_a_forged_record_is_found_out(episode: list[RecordedEvent], forge: Forge) -> None:
     assert check(forge(episode))
-
-
-def refolded(events: list[RecordedEvent]) -> list[RecordedEvent]:
-    """The same events with the patches that their data give."""
-    state: State = {}
-    folded = []
-    for one in events:
-        event = with_patch(state, replace(one.event, patch={}), CRICKET.projection)
-        state = apply_patch(state, event.patch)
-        folded.append(record(event))
-    return folded
 
 
 def test_the_command_says_so_and_exits_with_1_on_a_forgery(tmp_path: Path) -> None:

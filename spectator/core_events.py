@@ -107,8 +107,7 @@ class EpisodeStarted(EventData):
         "The world's declaration of its rewards and actions; absent for the default profile"
     )
     view: View = optional_field(
-        "`live` records patches and commentary; `derived` omits them, and readers derive them",
-        default="live",
+        "`live` records patches and commentary; `derived` omits them, and readers derive them", default="live"
     )
 
 
@@ -152,8 +151,7 @@ class ModelExchange(EventData):
     )
     failure: ExchangeFailure | None = Field(default=None, description="Why the call has no answer")
     digest: str | None = optional_field(
-        "SHA-256 of the call recorded beside the event: messages, whole reply, tokens",
-        pattern=DIGEST_PATTERN,
+        "SHA-256 of the call recorded beside the event: messages, whole reply, tokens", pattern=DIGEST_PATTERN
     )
 
 

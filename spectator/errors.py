@@ -50,7 +50,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import KW_ONLY, dataclass
-from types import TracebackType
 from typing import Any, ClassVar, Final, Literal, get_args
 
 EndReason = Literal[
@@ -358,12 +357,7 @@ class EndpointError(PolicyError):
     """Whether sending the same request again can help."""
 
     def __init__(
-        self,
-        message: str,
-        *,
-        status: int | None = None,
-        retry_after_s: float | None = None,
-        detail: str = "",
+        self, message: str, *, status: int | None = None, retry_after_s: float | None = None, detail: str = ""
     ) -> None:
         self.status = status
         self.retry_after_s = retry_after_s
@@ -520,8 +514,6 @@ class typed_as(AbstractContextManager[None]):
     _: KW_ONLY
     passing: tuple[type[Exception], ...] = (SpectatorError,)
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, self.passing):
             raise self.error_of(error) from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import os
 import shutil
@@ -10,6 +11,7 @@ import subprocess
 from collections.abc import Iterator
 from functools import cache
 from importlib.util import find_spec
+from inspect import iscoroutinefunction
 from pathlib import Path
 
 # Before numpy is imported, here and in the programs under test: its threads compete for two cores.
@@ -127,6 +129,17 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Run an async test on an event loop of its own."""
+    if not iscoroutinefunction(pyfuncitem.obj):
+        return None
+    asyncio.run(
+        pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames})
+    )
+    return True
+
+
 def require(tool: str, path: str | None) -> str:
     """The path of an outside tool; without it the test is skipped, or fails under ``REQUIRE_ALL=1``."""
     if path is not None:
@@ -191,6 +204,20 @@ def postgres() -> Iterator[Cluster]:
     require("psycopg", None if driver is None else driver.origin)
     with running_cluster(require("postgresql", find_programs())) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def url(postgres: Cluster) -> str:
+    """A database for the tests of one file."""
+    return postgres.url(postgres.make())
+
+
+@pytest.fixture
+def scratch(postgres: Cluster) -> Iterator[str]:
+    """A database without a journal, which the test may leave as it likes."""
+    name = postgres.make()
+    yield name
+    postgres.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
 
 
 @pytest.fixture(scope="session")

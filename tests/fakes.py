@@ -232,11 +232,7 @@ class LyingEnvironment(CountingEnvironment):
         return changed
 
 
-def world_with(
-    *,
-    policy: Callable[[int], Policy] | None = None,
-    **changes: Any,
-) -> World:
+def world_with(*, policy: Callable[[int], Policy] | None = None, **changes: Any) -> World:
     """The counting world with another captain, or with other parts."""
     if policy is not None:
         changes["captains"] = {

@@ -42,11 +42,7 @@ FLOORS: tuple[tuple[str, ...], ...] = (
     ("spectator.episodes",),
     ("spectator.runs", "spectator.local_episode"),
     ("spectator.exports",),
-    (
-        "spectator.terminal",
-        "spectator.terminal_drawing",
-        "spectator.evaluation",
-    ),
+    ("spectator.terminal", "spectator.terminal_drawing", "spectator.evaluation"),
     (
         "spectator.client",
         "spectator.rollouts",

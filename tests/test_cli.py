@@ -8,20 +8,15 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from spectator import __version__
-from spectator.cli import main
+from tests.commands import spectator
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
-
-
 def test_play_prints_the_episode_as_ndjson() -> None:
-    result = run("play", "counting", "--seed", "3", "--option", "turns=2")
+    result = spectator("play", "counting", "--seed", "3", "--option", "turns=2")
     assert result.exit_code == 0
     events = [json.loads(line) for line in result.stdout.splitlines()]
     assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
@@ -32,12 +27,12 @@ def test_play_prints_the_episode_as_ndjson() -> None:
 
 
 def test_an_exported_episode_is_the_played_one_byte_for_byte(tmp_path: Path) -> None:
-    played = run("play", "counting", "--data-dir", str(tmp_path))
+    played = spectator("play", "counting", "--data-dir", str(tmp_path))
     episode_id = json.loads(played.stdout.splitlines()[0])["episode_id"]
-    exported = run("export", episode_id, "--data-dir", str(tmp_path))
+    exported = spectator("export", episode_id, "--data-dir", str(tmp_path))
     assert exported.exit_code == 0
     assert exported.stdout == played.stdout
-    tail = run("export", episode_id, "--data-dir", str(tmp_path), "--after-seq", "3")
+    tail = spectator("export", episode_id, "--data-dir", str(tmp_path), "--after-seq", "3")
     assert tail.stdout == "".join(played.stdout.splitlines(keepends=True)[3:])
 
 
@@ -59,28 +54,28 @@ def test_an_exported_episode_is_the_played_one_byte_for_byte(tmp_path: Path) -> 
     ],
 )
 def test_bad_arguments_are_refused_by_name(arguments: list[str], says: str) -> None:
-    result = run(*arguments)
+    result = spectator(*arguments)
     assert result.exit_code != 0
     assert says in result.output
     assert "Traceback" not in result.output
 
 
 def test_the_catalogue_lists_every_world() -> None:
-    listing = json.loads(run("catalog", "--json").stdout)
+    listing = json.loads(spectator("catalog", "--json").stdout)
     assert {"counting", "cricket"} <= {world["name"] for world in listing}
-    assert "counting" in run("catalog").stdout
+    assert "counting" in spectator("catalog").stdout
 
 
 @pytest.mark.parametrize("command", ["catalog", "export", "play", "serve", "simulate", "verify", "watch"])
 def test_help_shows_an_example(command: str) -> None:
-    result = run(command, "--help") if command != "serve" else run("--help")
+    result = spectator(command, "--help") if command != "serve" else spectator("--help")
     assert result.exit_code == 0
     if command != "serve":
         assert "Example:" in result.stdout
 
 
 def test_the_version_is_the_package_s() -> None:
-    assert __version__ in run("--version").stdout
+    assert __version__ in spectator("--version").stdout
 
 
 @pytest.mark.usefixtures("real_starts")
@@ -98,7 +93,7 @@ def test_a_model_plays_on_the_command_line(tmp_path: Path, monkeypatch: pytest.M
     with endpoint(counter) as fake:
         captains = write_captains(tmp_path / "captains.toml", mine={"base_url": fake.base_url})
         monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(captains))
-        result = run("play", "counting", "--captain", "llm:mine", "--option", "turns=2")
+        result = spectator("play", "counting", "--captain", "llm:mine", "--option", "turns=2")
     assert result.exit_code == 0, result.output
     events = [json.loads(line) for line in result.stdout.splitlines()]
     made = [event["data"] for event in events if event["type"] == "decision.made"]
@@ -109,17 +104,17 @@ def test_the_catalogue_says_what_a_model_lacks(tmp_path: Path, monkeypatch: pyte
     keyless = {"base_url": "https://example.org/v1", "api_key_env": "NO_SUCH_KEY"}
     captains = write_captains(tmp_path / "captains.toml", mine=keyless)
     monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(captains))
-    assert "llm:mine needs a key in the variable NO_SUCH_KEY" in run("catalog").stdout
-    listed = {world["name"]: world for world in json.loads(run("catalog", "--json").stdout)}
+    assert "llm:mine needs a key in the variable NO_SUCH_KEY" in spectator("catalog").stdout
+    listed = {world["name"]: world for world in json.loads(spectator("catalog", "--json").stdout)}
     assert listed["counting"]["missing"]["llm:mine"] == "needs a key in the variable NO_SUCH_KEY"
     assert "llm_live" in listed["cricket"]["opponents"]
-    refused = run("play", "counting", "--captain", "llm:mine")
+    refused = spectator("play", "counting", "--captain", "llm:mine")
     assert refused.exit_code == 1
     assert "needs a key in the variable NO_SUCH_KEY" in refused.output
 
 
 def test_a_wrong_captains_file_is_told_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(tmp_path / "nowhere.toml"))
-    refused = run("catalog")
+    refused = spectator("catalog")
     assert refused.exit_code == 1
     assert "nowhere.toml cannot be read" in refused.output and "Traceback" not in refused.output

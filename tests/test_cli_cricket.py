@@ -6,10 +6,10 @@ import json
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from spectator.cli import main
 from spectator.environments.cricket.real_match_record import ATTRIBUTION
+from tests.commands import spectator
 from tests.environments.cricket.real.cricsheet_files import cricsheet_of, simulated, written
 
 
@@ -23,7 +23,7 @@ def files(tmp_path: Path) -> Path:
 
 
 def run(data: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(main, ["cricket", *arguments, "--data-dir", str(data)])
+    return spectator("cricket", *arguments, "--data-dir", data)
 
 
 def test_a_folder_is_imported_listed_and_summarized(files: Path, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
@@ -12,12 +11,12 @@ from pathlib import Path
 
 import httpx
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from server.doctor import OutsideChecks
-from spectator.cli import main
 from spectator.events import record
 from spectator.journal.sql_journal import SqlJournal
+from tests.commands import spectator
 from tests.journal.records import run, started
 from tests.llm.endpoints import write_captains
 from tests.postgres import Cluster
@@ -34,7 +33,7 @@ def doctor(monkeypatch: pytest.MonkeyPatch) -> Callable[..., Result]:
 
     def run(*arguments: str, **variables: str) -> Result:
         named = {f"SPECTATOR_{name.upper()}": value for name, value in variables.items()}
-        return CliRunner().invoke(main, ["doctor", *arguments], env=named)
+        return spectator("doctor", *arguments, env=named)
 
     return run
 
@@ -156,16 +155,13 @@ def answered(request: httpx.Request, *, believed: bool, date: float | None) -> h
     ("believed", "date", "proxies", "clock"),
     [(True, None, "failed", "warning"), (False, 1_000_000_000.0, "warning", "failed")],
 )
-def test_what_is_wrong_from_outside_is_said_with_what_to_do(
+async def test_what_is_wrong_from_outside_is_said_with_what_to_do(
     believed: bool, date: float | None, proxies: str, clock: str
 ) -> None:
     transport = httpx.MockTransport(lambda request: answered(request, believed=believed, date=date))
 
-    async def look() -> dict[str, tuple[str, str]]:
-        outside = OutsideChecks("http://doctor.invalid", None, transport)
-        return {one.name: (one.verdict, one.detail) async for one in outside.findings()}
-
-    found = asyncio.run(look())
+    outside = OutsideChecks("http://doctor.invalid", None, transport)
+    found = {one.name: (one.verdict, one.detail) async for one in outside.findings()}
     verdicts = {name: verdict for name, (verdict, _) in found.items()}
     assert verdicts == {
         "reachable": "ok",

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
+from tests.commands import spectator
 from tests.episodes.harness import environment_threads
 from tests.llm.brains import Said, batsman, counter, obedient
 from tests.llm.endpoints import endpoint, write_captains
@@ -25,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def evaluate(*arguments: str) -> tuple[int, str, str]:
-    done = CliRunner().invoke(main, ["evaluate", *arguments])
+    done = spectator("evaluate", *arguments)
     return done.exit_code, done.stdout, done.stderr
 
 

@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from pyarrow import parquet
 
-from spectator.cli import main
 from spectator.events import encode_json
 from spectator.exports.tables import CALL_COLUMNS
 from spectator.journal.contract import Attachments
 from spectator.journal.sql_journal import SqlJournal
+from tests.commands import spectator
 from tests.journal.calls import TOOLS, call_of, decided, reply, user
 from tests.journal.records import run, said, started, url_of
 from tests.journal.test_conformance import end_with, started_for
@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def export(folder: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(main, ["export", *arguments, "--data-dir", str(folder)])
+    return spectator("export", *arguments, "--data-dir", folder)
 
 
 def lines(folder: Path, *arguments: str) -> list[dict[str, Any]]:

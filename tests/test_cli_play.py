@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from spectator.cli import main
 from spectator.policies.spending import UNCOVERED
+from tests.commands import spectator
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.fake_server import FakeModelServer, Mode
@@ -34,7 +34,7 @@ def describe(folder: Path, fake: FakeModelServer, **table: object) -> None:
 
 
 def play(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["play", "counting", "--captain", "llm:mine", "--seed", "4", *arguments])
+    return spectator("play", "counting", "--captain", "llm:mine", "--seed", "4", *arguments)
 
 
 def decisions(played: Result) -> list[dict[str, Any]]:
@@ -47,11 +47,7 @@ def decisions(played: Result) -> list[dict[str, Any]]:
     [
         (["--max-tokens", "900"], {}, TOKENS),
         (["--max-cost", "0.002"], {}, f"the episode's cap of US$0.002 is reached{UNCOVERED}"),
-        (
-            [],
-            {"SPECTATOR_MODEL_EPISODE_TOKENS": "900"},
-            TOKENS,
-        ),
+        ([], {"SPECTATOR_MODEL_EPISODE_TOKENS": "900"}, TOKENS),
         ([], {"SPECTATOR_MODEL_DAY_TOKENS": "900"}, TOKENS.replace("episode", "day")),
         ([], {"SPECTATOR_MODEL_EPISODE_S": "0.001"}, "the episode's cap of 0.001 s of asking is reached"),
     ],
@@ -94,7 +90,7 @@ def test_the_day_is_counted_over_the_episodes_of_the_journal(
         refused = play("--data-dir", str(folder))
         assert refused.exit_code == 1 and refused.stdout == "" and len(fake.received) == asked
     assert f"no model can be asked today: the day's cap of {used} tokens is reached" in refused.stderr
-    assert CliRunner().invoke(main, ["play", "counting", "--data-dir", str(folder)]).exit_code == 0
+    assert spectator("play", "counting", "--data-dir", folder).exit_code == 0
 
 
 def test_a_wrong_key_is_told_with_how_often_it_mattered_and_never_shown(folder: Path) -> None:

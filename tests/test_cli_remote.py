@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from spectator.cli import main
+from tests.commands import spectator
 from tests.serving import serve_process
 
 
@@ -18,10 +17,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a server that runs as a process of its own."""
     with serve_process(tmp_path_factory.mktemp("server")) as running:
         yield running.base_url
-
-
-def spectator(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
 
 
 def test_an_episode_is_played_recorded_and_verified(server: str, tmp_path: Path) -> None:

@@ -11,18 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
-from spectator.cli import main
+from tests.commands import spectator
 from tests.episodes.test_recorded_questions import MEASURED
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 
 IDENTITY = {"fingerprint", "episode_id", "epoch", "id"}
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 def comparable(lines: str) -> list[object]:
@@ -57,7 +52,7 @@ def played(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[str, str]:
         captains = write_captains(tmp_path / "captains.toml", mine={"base_url": fake.base_url})
         monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(captains))
         monkeypatch.setenv("SPECTATOR_LLM_LIVE", "llm:mine")
-        result = run(*PLAY, "--data-dir", str(tmp_path))
+        result = spectator(*PLAY, "--data-dir", str(tmp_path))
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout.splitlines()[0])["episode_id"], result.stdout
 
@@ -72,14 +67,14 @@ def test_an_episode_is_played_again_against_its_own_record_byte_for_byte(
     with replaying(episode_id, "--as-endpoint", "--port", "0", "--data-dir", str(tmp_path)) as base_url:
         assert base_url.startswith("http://127.0.0.1:") and base_url.endswith("/v1")
         write_captains(tmp_path / "captains.toml", mine={"base_url": base_url})
-        again = run(*PLAY)
+        again = spectator(*PLAY)
     assert again.exit_code == 0, again.output
     assert comparable(again.stdout) == comparable(events)
     assert '"source":"model"' in again.stdout and '"source":"fallback"' not in again.stdout
 
 
 def test_the_decisions_are_told_in_lines(played: tuple[str, str], tmp_path: Path) -> None:
-    told = run("replay", played[0], "--data-dir", str(tmp_path))
+    told = spectator("replay", played[0], "--data-dir", str(tmp_path))
     assert told.exit_code == 0
     first, *_, last = told.stdout.splitlines()
     assert first == "    1  counter (model, mine-1)   text=ACTION: 1  # 1 comes next"
@@ -87,9 +82,9 @@ def test_the_decisions_are_told_in_lines(played: tuple[str, str], tmp_path: Path
 
 
 def test_what_cannot_be_replayed_is_told_in_a_line(tmp_path: Path) -> None:
-    played = run("play", "counting", "--data-dir", str(tmp_path))
+    played = spectator("play", "counting", "--data-dir", str(tmp_path))
     episode_id = json.loads(played.stdout.splitlines()[0])["episode_id"]
     where = ("--data-dir", str(tmp_path))
-    nothing = run("replay", episode_id, "--as-endpoint", *where)
+    nothing = spectator("replay", episode_id, "--as-endpoint", *where)
     assert nothing.exit_code == 1 and "has no recorded model calls" in nothing.stderr
-    assert run("replay", "ep-nobody", *where).exit_code == 1
+    assert spectator("replay", "ep-nobody", *where).exit_code == 1

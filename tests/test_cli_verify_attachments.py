@@ -10,13 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.events import encode_json
 from spectator.journal.contract import Attachments
 from spectator.journal.encoding import compressed
 from spectator.journal.sql_journal import SqlJournal
+from tests.commands import spectator
 from tests.journal.calls import call_of, decided, user
 from tests.journal.records import run, started, url_of
 from tests.journal.test_conformance import end_with
@@ -46,7 +45,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def verified(folder: Path) -> tuple[int, str]:
-    result = CliRunner().invoke(main, ["verify", "ep-1", "--chain-only", "--data-dir", str(folder)])
+    result = spectator("verify", "ep-1", "--chain-only", "--data-dir", folder)
     return result.exit_code, result.output
 
 

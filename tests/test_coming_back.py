@@ -10,10 +10,7 @@ from websockets.sync.server import ServerConnection, serve
 
 from tests.coming_back import watch
 
-BEGUN = (
-    {"frame": "hello", "epoch": "e1"},
-    {"frame": "snapshot", "seq": 7, "state": {}},
-)
+BEGUN = ({"frame": "hello", "epoch": "e1"}, {"frame": "snapshot", "seq": 7, "state": {}})
 FURTHER = {"frame": "event", "seq": 8, "patch": {}}
 OVER = {"frame": "bye", "code": 1000}
 

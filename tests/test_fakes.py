@@ -24,41 +24,35 @@ from tests.fakes import (
 SEEN = Observation("counter", [], {"next": 3})
 
 
-def test_a_manual_clock_moves_only_when_told_and_wakes_in_order() -> None:
-    async def scenario() -> list[str]:
-        clock, woken = ManualClock(), []
+async def test_a_manual_clock_moves_only_when_told_and_wakes_in_order() -> None:
+    clock, woken = ManualClock(), []
 
-        async def sleeper(name: str, seconds: float) -> None:
-            await clock.sleep(seconds)
-            woken.append(name)
+    async def sleeper(name: str, seconds: float) -> None:
+        await clock.sleep(seconds)
+        woken.append(name)
 
-        async with asyncio.TaskGroup() as tasks:
-            for name, seconds in (("late", 3.0), ("early", 1.0), ("now", 0.0)):
-                tasks.create_task(sleeper(name, seconds))
-            await until(lambda: woken == ["now"])
-            assert clock.sleepers == 2
-            clock.advance(2.9)
-            await until(lambda: "early" in woken)
-            assert clock.sleepers == 1
-            clock.advance(0.1)
-        assert clock.monotonic() == pytest.approx(3.0)
-        assert clock.now().isoformat() == "2026-11-21T05:00:03+00:00"
-        return woken
-
-    assert asyncio.run(scenario()) == ["now", "early", "late"]
+    async with asyncio.TaskGroup() as tasks:
+        for name, seconds in (("late", 3.0), ("early", 1.0), ("now", 0.0)):
+            tasks.create_task(sleeper(name, seconds))
+        await until(lambda: woken == ["now"])
+        assert clock.sleepers == 2
+        clock.advance(2.9)
+        await until(lambda: "early" in woken)
+        assert clock.sleepers == 1
+        clock.advance(0.1)
+    assert clock.monotonic() == pytest.approx(3.0)
+    assert clock.now().isoformat() == "2026-11-21T05:00:03+00:00"
+    assert woken == ["now", "early", "late"]
 
 
-def test_a_sleeper_that_was_cancelled_is_not_woken() -> None:
-    async def scenario() -> None:
-        clock = ManualClock()
-        task = asyncio.get_running_loop().create_task(clock.sleep(1))
-        await until(lambda: clock.sleepers == 1)
-        task.cancel()
-        await asyncio.wait([task])
-        assert clock.sleepers == 0
-        clock.advance(1)
-
-    asyncio.run(scenario())
+async def test_a_sleeper_that_was_cancelled_is_not_woken() -> None:
+    clock = ManualClock()
+    task = asyncio.get_running_loop().create_task(clock.sleep(1))
+    await until(lambda: clock.sleepers == 1)
+    task.cancel()
+    await asyncio.wait([task])
+    assert clock.sleepers == 0
+    clock.advance(1)
 
 
 def test_until_gives_up_on_what_never_comes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,18 +62,15 @@ def test_until_gives_up_on_what_never_comes(monkeypatch: pytest.MonkeyPatch) -> 
         asyncio.run(until(lambda: False, what="rain"))
 
 
-def test_a_recording_journal_keeps_appends_apart_and_fails_once() -> None:
-    async def scenario() -> None:
-        journal = RecordingJournal(fail_at=2, failure=OSError("full"))
-        events = [record(Event("ep", "e", seq, "now", 0, "warning", {})) for seq in (1, 2, 3)]
-        await journal.append(events[:1])
-        with pytest.raises(OSError, match="full"):
-            await journal.append(events[1:2])
-        await journal.append(events[1:])
-        assert [len(append) for append in journal.appends] == [1, 2]
-        assert journal.events == events
-
-    asyncio.run(scenario())
+async def test_a_recording_journal_keeps_appends_apart_and_fails_once() -> None:
+    journal = RecordingJournal(fail_at=2, failure=OSError("full"))
+    events = [record(Event("ep", "e", seq, "now", 0, "warning", {})) for seq in (1, 2, 3)]
+    await journal.append(events[:1])
+    with pytest.raises(OSError, match="full"):
+        await journal.append(events[1:2])
+    await journal.append(events[1:])
+    assert [len(append) for append in journal.appends] == [1, 2]
+    assert journal.events == events
 
 
 def test_a_fake_policy_counts() -> None:

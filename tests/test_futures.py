@@ -19,28 +19,25 @@ def test_what_it_raises_goes_to_whoever_waits() -> None:
         asyncio.run(whole(fail()))
 
 
-def test_it_goes_on_without_whoever_waited_and_then_fails_unheard() -> None:
+async def test_it_goes_on_without_whoever_waited_and_then_fails_unheard() -> None:
     """Its failure is not told as one that nobody retrieved, which a shield alone would leave behind."""
     unhandled: list[dict[str, Any]] = []
 
-    async def scene() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
-        may_end, ended = asyncio.Event(), asyncio.Event()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unhandled.append(context))
+    may_end, ended = asyncio.Event(), asyncio.Event()
 
-        async def fail() -> None:
-            await may_end.wait()
-            ended.set()
-            raise ValueError("nobody hears it")
+    async def fail() -> None:
+        await may_end.wait()
+        ended.set()
+        raise ValueError("nobody hears it")
 
-        waiting = asyncio.create_task(whole(fail()))
-        await asyncio.sleep(0)
-        waiting.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await waiting
-        assert not ended.is_set()
-        may_end.set()
-        await ended.wait()
-        await until(lambda: len(asyncio.all_tasks()) == 1)
-
-    asyncio.run(scene())
+    waiting = asyncio.create_task(whole(fail()))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert not ended.is_set()
+    may_end.set()
+    await ended.wait()
+    await until(lambda: len(asyncio.all_tasks()) == 1)
     assert unhandled == []

@@ -88,8 +88,7 @@ def test_a_state_without_nulls_stays_without_nulls_but_in_lists(state: Any, patc
 
 
 @pytest.mark.parametrize(
-    ("before", "after"),
-    [(1, True), (0, False), ([1], [True]), ({"x": [0]}, {"x": [False]}), (1, 1.0)],
+    ("before", "after"), [(1, True), (0, False), ([1], [True]), ({"x": [0]}, {"x": [False]}), (1, 1.0)]
 )
 def test_what_python_calls_equal_but_json_does_not_is_a_change(before: Any, after: Any) -> None:
     patch = make_patch({"v": before}, {"v": after})

@@ -10,9 +10,8 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
+from tests.commands import spectator
 from tests.llm.endpoints import endpoint
 from tests.rollouts.test_prompt_environments import BareServer
 from tests.rollouts.test_remote_fleet import pooled, sayer
@@ -73,7 +72,7 @@ def test_collecting_episodes(tmp_path: Path) -> None:
     pytest.importorskip("scipy")
     assert ran(tmp_path, "C: collecting episodes") == "0.03 [0.0, 0.0, 0.0, 0.03] step_cap\n"
     file = str(tmp_path / "episodes.jsonl")
-    done = CliRunner().invoke(main, ["import", file, "--into", str(tmp_path / "collected")])
+    done = spectator("import", file, "--into", tmp_path / "collected")
     assert done.exit_code == 0 and "1 episode imported" in done.output
 
 
@@ -82,7 +81,7 @@ def test_every_name_and_option_of_the_page_exists() -> None:
     assert len(names) > 20
     for name in names:
         resolve_name(name)
-    shown = CliRunner().invoke(main, ["rollouts", "run", "--help"], terminal_width=200).output
+    shown = spectator("rollouts", "run", "--help", terminal_width=200).output
     tables = PAGE.split("## Every name", 1)[1]
     flags = set(re.findall(r"`(--[a-z-]+)", tables))
     assert len(flags) > 20 and [flag for flag in flags if flag not in shown] == []

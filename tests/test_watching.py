@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from rich.console import Console
 from websockets.asyncio.server import ServerConnection, serve
 
-from spectator.cli import main
 from spectator.terminal import WatchedMoment, live_url, watch_live
 from spectator.terminal_drawing import draw
+from tests.commands import spectator
 from tests.serving import PATIENCE_S, test_settings
 from tests.serving import serve as serve_app
 
@@ -78,7 +77,7 @@ def test_a_live_episode_is_followed_to_its_end(tmp_path: Path) -> None:
 def test_where_nothing_can_be_drawn_twice_it_is_told_line_by_line(tmp_path: Path) -> None:
     with serve_app(test_settings(tmp_path)) as serving:
         episode_id = serving.start(environment="counting", pace="fast", options={"turns": 5})
-        shown = CliRunner().invoke(main, ["watch", f"{serving.base_url}/watch/{episode_id}"])
+        shown = spectator("watch", f"{serving.base_url}/watch/{episode_id}")
     lines = shown.stdout.splitlines()
     assert shown.exit_code == 0
     assert lines[0].startswith("connecting to 127.0.0.1")
@@ -122,7 +121,7 @@ def test_a_terminal_is_redrawn_and_left_as_it_was(tmp_path: Path) -> None:
 
 def test_what_can_never_be_shown_ends_with_the_reason(tmp_path: Path) -> None:
     with serve_app(test_settings(tmp_path)) as serving:
-        shown = CliRunner().invoke(main, ["watch", f"{serving.base_url}/watch/ep-01K9ZQ3V5M0000000000000000"])
+        shown = spectator("watch", f"{serving.base_url}/watch/ep-01K9ZQ3V5M0000000000000000")
         (*_, last) = asyncio.run(follow(f"{serving.ws_url}/nowhere"))
     assert shown.exit_code == 1 and "Error: no such episode" in shown.stderr
     assert last.over and last.failed and "there is no live channel" in last.connection
@@ -176,18 +175,16 @@ def test_what_stands_still_or_has_not_begun_says_so() -> None:
 
 
 def test_a_recorded_episode_is_shown_by_the_command(tmp_path: Path) -> None:
-    played = CliRunner().invoke(main, ["play", "counting", "--data-dir", str(tmp_path)])
+    played = spectator("play", "counting", "--data-dir", tmp_path)
     episode_id = json.loads(played.stdout.splitlines()[0])["episode_id"]
-    shown = CliRunner().invoke(
-        main, ["watch", episode_id, "--data-dir", str(tmp_path), "--turn-seconds", "0"]
-    )
+    shown = spectator("watch", episode_id, "--data-dir", tmp_path, "--turn-seconds", "0")
     assert shown.exit_code == 0
     assert "10 of 10 right" in shown.stdout
 
 
 def test_a_record_is_gone_through_by_keys_and_left(tmp_path: Path) -> None:
     """It stands still until keys say otherwise, lists them, and leaves the terminal as it was."""
-    played = CliRunner().invoke(main, ["play", "counting", "--data-dir", str(tmp_path)])
+    played = spectator("play", "counting", "--data-dir", tmp_path)
     episode_id = json.loads(played.stdout.splitlines()[0])["episode_id"]
     terminal, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 100, 0, 0))
@@ -235,8 +232,8 @@ def test_a_record_is_gone_through_by_keys_and_left(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("source", ["ep-unknown", "ftp://nowhere"])
 def test_a_source_that_is_nothing_is_refused(source: str, tmp_path: Path) -> None:
-    CliRunner().invoke(main, ["play", "counting", "--data-dir", str(tmp_path)])
-    shown = CliRunner().invoke(main, ["watch", source, "--data-dir", str(tmp_path)])
+    spectator("play", "counting", "--data-dir", tmp_path)
+    shown = spectator("watch", source, "--data-dir", tmp_path)
     assert shown.exit_code != 0
     assert "Traceback" not in shown.output
 

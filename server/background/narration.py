@@ -170,10 +170,7 @@ def open_narration(
         ConfigurationError: A voice or a storage of clips is not available.
     """
     chosen = choose_voices(
-        settings.voice,
-        cartesia=_cartesia(settings, clock),
-        neural=_neural(clock),
-        espeak=espeak_voice,
+        settings.voice, cartesia=_cartesia(settings, clock), neural=_neural(clock), espeak=espeak_voice
     )
     if not settings.voice_answers:
         chosen = chosen._replace(answering=())

@@ -82,8 +82,7 @@ class ResetRequest(BaseModel):
     opponent_choice: str | None = Field(default=None, description="Name of the captain of the other seats")
     eval_pack_id: str = Field(default="default", description="Evaluation pack")
     observe: Observe = Field(
-        default="full",
-        description="Form of observations: whole, changes since the last one, or text",
+        default="full", description="Form of observations: whole, changes since the last one, or text"
     )
     publish: bool = Field(
         default=False, description="Whether everyone may watch the episode, see docs/openenv.md"

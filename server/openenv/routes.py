@@ -18,7 +18,7 @@ from starlette.websockets import WebSocket
 
 from spectator import __version__
 from spectator.catalog import world_names
-from spectator.clock import Clock, SystemClock
+from spectator.clock import SystemClock
 from spectator.episodes.supervisor import Supervisor
 from spectator.errors import FieldError, InvalidRequest
 
@@ -205,7 +205,7 @@ class WorldRoutes:
             raise Refused(CROWDED, f"{error}.", headers={"Retry-After": "5"}) from error
 
 
-def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = None) -> OpenEnv:
+def register_openenv(app: FastAPI, settings: Settings) -> OpenEnv:
     """Add the contract's routes to ``app``.
 
     Args:
@@ -222,7 +222,7 @@ def register_openenv(app: FastAPI, settings: Settings, clock: Clock | None = Non
         offer=Offer.of(settings),
         by_address=settings.openenv_sessions_per_address,
     )
-    sessions = SessionRegistry(limits, clock or SystemClock())
+    sessions = SessionRegistry(limits, SystemClock())
     service = OpenEnv(sessions, WireWorlds(), settings.environment, settings.openenv_max_published)
     app.router.routes.extend(WorldRoutes(service, settings.environment).router().routes)
     for name in world_names():

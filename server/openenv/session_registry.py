@@ -48,15 +48,9 @@ class SessionsFull(EpisodeError):
 class SessionRegistry:
     """All private environments."""
 
-    def __init__(
-        self,
-        limits: SessionLimits,
-        clock: Clock,
-        new_id: Callable[[], str] = lambda: secrets.token_urlsafe(18),
-    ) -> None:
+    def __init__(self, limits: SessionLimits, clock: Clock) -> None:
         self.limits = limits
         self._clock = clock
-        self._new_id = new_id
         self._slots = asyncio.Semaphore(COMPUTE_AT_ONCE)
         self._shared = SharedThread(name="openenv")
         self._open: dict[str, Session] = {}
@@ -102,7 +96,7 @@ class SessionRegistry:
         if address and (account is None or account.address is not None):
             self._need_room_of(address)
         session = Session(
-            self._new_id(), wire, self.limits, self._clock, self._slots, self._shared, kept=kept
+            secrets.token_urlsafe(18), wire, self.limits, self._clock, self._slots, self._shared, kept=kept
         )
         session.address = address
         if self.budget is not None and account is not None:

@@ -93,7 +93,7 @@ def _reported(error: SpectatorError | OSError) -> Exception:
     return click.ClickException(f"{where}{error.strerror}")
 
 
-@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "show_default": True})
 @click.version_option(__version__, prog_name="spectator")
 def main() -> None:
     """Watch, record, replay and compare agents that play games.

@@ -78,7 +78,6 @@ def announce_commitment(schedule: Schedule, phrase: str, keep_in: Path | None) -
     """Print the commitment; published before the first match, it proves that the phrase was fixed.
 
     Args:
-        schedule: The matches.
         phrase: The secret phrase of the seeds.
         keep_in: Folder to store a generated phrase in; ``None`` if the user supplied it.
     """
@@ -131,7 +130,7 @@ class _NotABundle(click.ClickException):
 
 
 max_size = click.option(
-    "--max-gb", type=click.FloatRange(min=0, min_open=True), default=4.0, show_default=True,
+    "--max-gb", type=click.FloatRange(min=0, min_open=True), default=4.0,
     help="Largest bundle to read, in GiB.",
 )  # fmt: skip
 
@@ -144,8 +143,7 @@ max_size = click.option(
 )  # fmt: skip
 @click.option("--digest", help="Expected digest of the bundle, as stated elsewhere: 64 hexadecimal digits.")
 @click.option(
-    "--commitment",
-    help="Expected commitment of the sealed seeds, as published before the first match.",
+    "--commitment", help="Expected commitment of the sealed seeds, as published before the first match."
 )
 @max_size
 def verify_bundle(
@@ -258,7 +256,6 @@ data_folder = click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default="data",
-    show_default=True,
     help="The server's data folder.",
 )
 

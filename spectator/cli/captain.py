@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 import click
@@ -174,15 +174,12 @@ def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
     required=True,
     help="Folder of the training run; an existing run resumes.",
 )
-@click.option(
-    "--workers", type=click.IntRange(min=1), default=2, show_default=True, help="Processes that play matches."
-)
+@click.option("--workers", type=click.IntRange(min=1), default=2, help="Processes that play matches.")
 @click.option(
     "--examples",
     "examples_s",
     type=click.FloatRange(min=0),
     default=170.0,
-    show_default=True,
     help="Seconds spent on generating examples.",
 )
 @click.option(
@@ -190,7 +187,6 @@ def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
     "supervised_s",
     type=click.FloatRange(min=1),
     default=220.0,
-    show_default=True,
     help="Seconds of supervised training.",
 )
 @click.option(
@@ -198,14 +194,12 @@ def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
     "self_play_s",
     type=click.FloatRange(min=0),
     default=280.0,
-    show_default=True,
     help="Seconds of self-play; 0 = none.",
 )
 @click.option(
     "--seeds",
     type=click.IntRange(min=0),
     default=400,
-    show_default=True,
     help="Held-out seeds of each evaluation; 0 = no evaluation.",
 )
 @click.option(
@@ -214,60 +208,29 @@ def _missing(presets: Mapping[str, Preset]) -> dict[str, str]:
     help="Folder of a captain to start from; its width, layers and vocabulary are kept. Default: none.",
 )
 @click.option(
-    "--width",
-    type=click.IntRange(min=16),
-    default=256,
-    show_default=True,
-    help="Width of the network; a multiple of 32.",
+    "--width", type=click.IntRange(min=16), default=256, help="Width of the network; a multiple of 32."
 )
-@click.option(
-    "--layers", type=click.IntRange(min=1), default=8, show_default=True, help="Layers of the network."
-)
+@click.option("--layers", type=click.IntRange(min=1), default=8, help="Layers of the network.")
 @click.option(
     "--tokens",
     type=click.IntRange(min=512),
     default=48_000,
-    show_default=True,
     help="Tokens per training step of supervised training; fewer without a GPU.",
 )
 @click.option(
-    "--decisions",
-    type=click.IntRange(min=8),
-    default=8_000,
-    show_default=True,
-    help="Decisions per training step of self-play.",
+    "--decisions", type=click.IntRange(min=8), default=8_000, help="Decisions per training step of self-play."
 )
 @click.option(
-    "--matches",
-    type=click.IntRange(min=1),
-    default=64,
-    show_default=True,
-    help="Matches that each worker plays concurrently.",
+    "--matches", type=click.IntRange(min=1), default=64, help="Matches that each worker plays concurrently."
 )
 @click.option(
     "--vocabulary",
     "words",
     type=click.IntRange(min=1),
     default=300,
-    show_default=True,
     help="Matches that the vocabulary is built from.",
 )
-def train(
-    recipe: str,
-    folder: Path,
-    workers: int,
-    examples_s: float,
-    supervised_s: float,
-    self_play_s: float,
-    seeds: int,
-    start: Path | None,
-    width: int,
-    layers: int,
-    tokens: int,
-    decisions: int,
-    matches: int,
-    words: int,
-) -> None:
+def train(recipe: str, start: Path | None, width: int, decisions: int, **settings: Any) -> None:
     """Train a small captain, from scratch or from another's weights.
 
     The steps are: generate examples, supervised training, self-play, evaluation. The folder receives the log,
@@ -290,22 +253,13 @@ def train(
 
     run(
         Recipe(
-            folder=folder,
-            workers=workers,
-            examples_s=examples_s,
-            supervised_s=supervised_s,
-            self_play_s=self_play_s,
-            seeds=seeds,
             start=start,
             rate=1.5e-3 if start is None else 3e-4,
             width=width,
-            layers=layers,
             heads=width // 32,
-            tokens=tokens,
             decisions=decisions,
             minibatch=max(8, decisions // 4),
-            matches=matches,
-            words=words,
+            **settings,
         ),
         click.echo,
     )

@@ -45,7 +45,7 @@ def league() -> None:
 
 
 @league.command()
-@click.option("--experiments", type=click.IntRange(1, 5000), default=100, show_default=True)
+@click.option("--experiments", type=click.IntRange(1, 5000), default=100)
 @click.option("--seed", type=click.IntRange(min=0), help="Make a development league, which anyone can make.")
 @click.option(
     "--sealed", type=click.Path(exists=True, dir_okay=False, path_type=Path),

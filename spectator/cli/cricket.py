@@ -23,7 +23,6 @@ _data_dir = click.option(
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default="data",
-    show_default=True,
     help="Folder that keeps the imported matches; `spectator serve` with it offers them as packs.",
 )
 
@@ -47,7 +46,6 @@ def cricket() -> None:
     "--keep",
     type=click.IntRange(min=1),
     default=200,
-    show_default=True,
     help="Matches to keep as packs: the latest. All files count for the ratings.",
 )
 @click.option("--verbose", is_flag=True, help="Print the notes of every match, not only of the last ten.")
@@ -114,7 +112,6 @@ def matches(data_dir: Path) -> None:
     "--from",
     "start",
     default="1:0.0",
-    show_default=True,
     help="Innings and overs bowled where play starts; 14.3+1 is one delivery (a wide or no-ball) later.",
 )
 @click.option("--team", help="Team that your captain leads; default: the first named.")

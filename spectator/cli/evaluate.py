@@ -87,9 +87,9 @@ REPORT_EVERY_S = 15.0
     "--captains",
     help="Two or more presets to compare, separated by commas; --publish can read them from --out.",
 )
-@click.option("--pack", default="default", show_default=True, help="Evaluation pack.")
+@click.option("--pack", default="default", help="Evaluation pack.")
 @click.option(
-    "--matches", type=click.IntRange(min=2), default=40, show_default=True,
+    "--matches", type=click.IntRange(min=2), default=40,
     help="Matches per pair of captains; must be even, because each seed is played from both seats.",
 )  # fmt: skip
 @click.option(
@@ -98,32 +98,25 @@ REPORT_EVERY_S = 15.0
     f"most matches of a pair, by default {MOST_MATCHES:,}.",
 )  # fmt: skip
 @click.option(
-    "--prompts", type=click.Choice(["own", "all"]), default="own", show_default=True,
+    "--prompts", type=click.Choice(["own", "all"]), default="own",
     help="Which prompts models play with: their own, or every one, each in a row of its own.",
 )  # fmt: skip
 @overs_option
 @world_options
 @click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Seed of the matches, if the pack has none.",
+    "--seed", type=click.IntRange(min=0), default=1, help="Seed of the matches, if the pack has none."
 )
 @click.option(
     "--sealed", type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="File with a secret phrase; derives secret seeds from it instead of development seeds.",
 )  # fmt: skip
+@click.option("--jobs", type=click.IntRange(min=1, max=256), default=2, help="Matches at once.")
 @click.option(
-    "--jobs", type=click.IntRange(min=1, max=256), default=2, show_default=True, help="Matches at once."
-)
-@click.option(
-    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("evaluation"), show_default=True,
+    "--out", type=click.Path(file_okay=False, path_type=Path), default=Path("evaluation"),
     help="Folder for the journal and the report.",
 )  # fmt: skip
 @click.option(
     "--failed-decisions", type=click.Choice(["random", "fallback", "forfeit"]), default="random",
-    show_default=True,
     help="What happens if a captain fails to decide: a random legal action, the decision of the world's "
     "scripted captain, or the loss of the match.",
 )  # fmt: skip

@@ -32,7 +32,6 @@ def format_options(command: Command) -> Command:
         "form",
         type=click.Choice(list(FORMATS)),
         default="ndjson",
-        show_default=True,
         callback=lambda _, __, name: FORMATS[name],
         help="Output format; see the list above and docs/exports.md.",
     )
@@ -40,7 +39,6 @@ def format_options(command: Command) -> Command:
         "--out",
         type=click.Path(allow_dash=True, path_type=Path),
         default="-",
-        show_default=True,
         help="Output file, created once it is complete; - = standard output. A name that ends in .parquet "
         "writes a table. Traces of several episodes need a folder.",
     )
@@ -57,7 +55,6 @@ def format_options(command: Command) -> Command:
         type=click.FloatRange(0, 1),
         callback=finite,
         default=0.0,
-        show_default=True,
         help="Omit episodes of which the model made a smaller share of the decisions itself, a fallback the "
         "others. An answer that was penalised or masked is no fallback's.",
     )
@@ -131,11 +128,7 @@ class ProgressBar:
     help="Write only recorded events; by default, patches and commentary that were not recorded are derived.",
 )
 @click.option(
-    "--after-seq",
-    type=click.IntRange(min=0),
-    default=0,
-    show_default=True,
-    help="Write only events after this sequence number.",
+    "--after-seq", type=click.IntRange(min=0), default=0, help="Write only events after this sequence number."
 )
 def export(
     episode_ids: tuple[str, ...],

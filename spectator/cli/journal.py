@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     "--data-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default="data",
-    show_default=True,
     help="Folder of the journal to copy. Stop its server first.",
 )
 @click.option(
@@ -88,10 +87,7 @@ def copy_journal(data_dir: Path, target: str | None) -> None:
     help="Days to keep an episode after its end; 0 = no limit.",
 )
 @click.option(
-    "--keep-mb",
-    type=click.FloatRange(min=0),
-    default=0,
-    help="Journal size to keep, in MB; 0 = no limit.",
+    "--keep-mb", type=click.FloatRange(min=0), default=0, help="Journal size to keep, in MB; 0 = no limit."
 )
 @click.option(
     "--dry-run", is_flag=True, help="Only list what would be removed; works while a server is running."
@@ -142,12 +138,11 @@ REASON_LENGTH = 160
 @click.command()
 @click.argument("episode_id")
 @click.option("--as-endpoint", is_flag=True, help="Serve the recorded model replies over HTTP.")
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address that the endpoint listens on.")
+@click.option("--host", default="127.0.0.1", help="Address that the endpoint listens on.")
 @click.option(
     "--port",
     type=click.IntRange(0, 65535),
     default=8001,
-    show_default=True,
     help="Port that the endpoint listens on; 0 = any free port.",
 )
 @journal_folder

@@ -71,7 +71,7 @@ def seconds_option(
 ) -> Callable[[Command], Command]:
     """Return an option in seconds, greater than 0, or at least 0 if ``zero``."""
     allowed = click.FloatRange(min=0, min_open=not zero)
-    return click.option(flag, name, type=allowed, default=default, show_default=True, help=says)
+    return click.option(flag, name, type=allowed, default=default, help=says)
 
 
 def environment_options(command: Command) -> Command:
@@ -80,7 +80,6 @@ def environment_options(command: Command) -> Command:
         "--environment-protocol",
         type=click.Choice(["openenv", "http"]),
         default="openenv",
-        show_default=True,
         help="Protocol of the server at --environment-url.",
     )
     url = click.option(

@@ -50,13 +50,12 @@ NO_OWN_DECISION: Final = 3
 @click.option(
     "--opponent", metavar="PRESET", help="Preset for the other seats; default: the world's default."
 )
-@click.option("--pack", default="default", show_default=True, help="Evaluation pack.")
+@click.option("--pack", default="default", help="Evaluation pack.")
 @click.option("--seed", type=click.IntRange(min=0), help="Seed of the episode; default: a random seed.")
 @click.option(
     "--pace",
     type=click.Choice(["broadcast", "fast", "max"]),
     default="max",
-    show_default=True,
     help="Speed: broadcast and fast pause between turns, max does not.",
 )
 @world_options
@@ -69,7 +68,6 @@ NO_OWN_DECISION: Final = 3
     "--on-failure",
     type=click.Choice(["fallback", "suspend", "end"]),
     default="fallback",
-    show_default=True,
     help="What to do after a failed decision; see docs/failures.md.",
 )
 @rest_option
@@ -192,17 +190,14 @@ def _conclude(ended: EpisodeEnded, spent: SpendingReport) -> None:
 
 @click.command()
 @click.argument("environment", default="cricket")
-@click.option(
-    "--matches", type=click.IntRange(min=1), default=1, show_default=True, help="Number of matches."
-)
+@click.option("--matches", type=click.IntRange(min=1), default=1, help="Number of matches.")
 @overs_option
-@click.option("--seed", type=click.IntRange(min=0), default=1, show_default=True, help="Seed of all matches.")
+@click.option("--seed", type=click.IntRange(min=0), default=1, help="Seed of all matches.")
 @world_options
 @click.option(
     "--out",
     type=click.File("w", encoding="utf-8", lazy=True),
     default="-",
-    show_default=True,
     help="Output file; - = standard output.",
 )
 def simulate(

@@ -168,69 +168,55 @@ rollouts.add_command(send)
 @click.option("--base-url", help="The model's endpoint, without /chat/completions.")
 @click.option("--model", help="The model's name at its endpoint.")
 @click.option("--episodes", type=click.IntRange(min=1), required=True, help="Episodes in all.")
-@click.option(
-    "--concurrency", type=click.IntRange(1, 4096), default=64, show_default=True, help="Episodes at once."
-)
-@click.option(
-    "--group-size", type=click.IntRange(1, 4096), default=1, show_default=True, help="Episodes per task."
-)
+@click.option("--concurrency", type=click.IntRange(1, 4096), default=64, help="Episodes at once.")
+@click.option("--group-size", type=click.IntRange(1, 4096), default=1, help="Episodes per task.")
 @click.option("--max-turns", type=click.IntRange(min=1), help="Actions after which an episode is truncated.")
 @click.option(
-    "--message-cut", type=click.IntRange(min=0), default=0, show_default=True,
+    "--message-cut", type=click.IntRange(min=0), default=0,
     help="Newest exchanges to send, besides system message and task; 0 sends all since the "
     "conversation began.",
 )  # fmt: skip
 @click.option(
-    "--history-tokens", type=click.IntRange(min=256), default=2000, show_default=True,
+    "--history-tokens", type=click.IntRange(min=256), default=2000,
     help="Tokens of past turns at which a new conversation starts, with the last decisions repeated.",
 )  # fmt: skip
 @world_options
 @click.option(
     "--opponent", help="Preset in the other seats; self: the model, which is then trained in every seat."
 )
-@click.option("--pack", default="default", show_default=True, help="Evaluation pack.")
+@click.option("--pack", default="default", help="Evaluation pack.")
 @click.option(
-    "--seed",
-    type=click.IntRange(min=0),
-    default=1,
-    show_default=True,
-    help="Seed from which the tasks' seeds are derived.",
+    "--seed", type=click.IntRange(min=0), default=1, help="Seed from which the tasks' seeds are derived."
 )
+@click.option("--attempts", type=click.IntRange(1, 100), default=3, help="Most attempts at an episode.")
 @click.option(
-    "--attempts",
-    type=click.IntRange(1, 100),
-    default=3,
-    show_default=True,
-    help="Most attempts at an episode.",
-)
-@click.option(
-    "--on-invalid", type=click.Choice(ON_INVALID), default=ON_INVALID[0], show_default=True,
+    "--on-invalid", type=click.Choice(ON_INVALID), default=ON_INVALID[0],
     help="What an invalid answer does after all retries: penalize ends the episode with --invalid-reward and "
     "trains on the answer; mask ends it with the reward so far, without the answer; end leaves no verdict; "
     "fallback lets a scripted captain decide, which is never credited.",
 )  # fmt: skip
 @click.option(
-    "--invalid-retries", type=click.IntRange(0, 10), default=1, show_default=True,
+    "--invalid-retries", type=click.IntRange(0, 10), default=1,
     help="Retries in a row after an invalid answer.",
 )  # fmt: skip
 @click.option(
-    "--invalid-reward", type=float, default=0.0, show_default=True,
+    "--invalid-reward", type=float, default=0.0,
     help="With --on-invalid penalize: the reward of the episode.",
 )  # fmt: skip
-@click.option("--style", type=click.Choice(["tools", "json"]), default="tools", show_default=True)
+@click.option("--style", type=click.Choice(["tools", "json"]), default="tools")
 @click.option("--temperature", type=click.FloatRange(0, 2))
-@click.option("--max-answer-tokens", type=click.IntRange(16, 131_072), default=1024, show_default=True)
+@click.option("--max-answer-tokens", type=click.IntRange(16, 131_072), default=1024)
 @click.option(
     "--tool-choice", type=click.Choice(["auto", "required"]),
     help="Sent with the tools of --style tools; omitted by default.",
 )  # fmt: skip
 @click.option(
     "--constraint", type=click.Choice(["auto", "none", "json_object", "json_schema", "tools"]),
-    default="none", show_default=True,
+    default="none",
     help="How answers are constrained to the legal actions: docs/captains.md.",
 )  # fmt: skip
 @click.option(
-    "--prompt", type=click.Choice(["full", "short"]), default="full", show_default=True,
+    "--prompt", type=click.Choice(["full", "short"]), default="full",
     help="Size of the prompt; short is for small models.",
 )  # fmt: skip
 @click.option(
@@ -244,7 +230,7 @@ rollouts.add_command(send)
 )  # fmt: skip
 @click.option(
     "--call-timeout", "--timeout", "timeout_s", type=click.FloatRange(1, 900), default=300.0,
-    show_default=True, help="Seconds for one decision of the model, including waits and retries.",
+    help="Seconds for one decision of the model, including waits and retries.",
 )  # fmt: skip
 @seconds_option("--episode-timeout", "episode_s", 21_600.0, "Seconds for one episode.")
 @seconds_option("--env-timeout", "env_s", 30.0, "Seconds for one step of the environment.")
@@ -265,7 +251,7 @@ rollouts.add_command(send)
     "Seconds over which the first requests to the model are spread.", zero=True,
 )  # fmt: skip
 @click.option(
-    "--stepper", type=click.Choice(["inline", "thread"]), default="inline", show_default=True,
+    "--stepper", type=click.Choice(["inline", "thread"]), default="inline",
     help="Where a world of the catalogue runs: with the driver, or on a separate thread, which worlds that "
     "block need.",
 )  # fmt: skip
@@ -284,7 +270,7 @@ rollouts.add_command(send)
 )  # fmt: skip
 @click.option(
     "--handler", type=click.Choice(["none", "template", "ucb", "contextual-ucb"]), default="none",
-    show_default=True, help="How an experience is chosen.",
+    help="How an experience is chosen.",
 )  # fmt: skip
 @click.option(
     "--sink", metavar="MODULE:NAME",
@@ -292,14 +278,13 @@ rollouts.add_command(send)
     "session that has ended.",
 )  # fmt: skip
 @click.option(
-    "--workers", type=click.IntRange(0, 1024), default=0, show_default=True,
+    "--workers", type=click.IntRange(0, 1024), default=0,
     help="Worker processes, which share the concurrency; 0 plays in this process.",
 )  # fmt: skip
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),
     default=Path("rollouts"),
-    show_default=True,
     help="Folder of the record.",
 )
 @click.option(
@@ -309,7 +294,7 @@ rollouts.add_command(send)
 )
 @journal_options
 @click.option(
-    "--max-in-flight", type=click.IntRange(min=0), default=0, show_default=True,
+    "--max-in-flight", type=click.IntRange(min=0), default=0,
     help="For a run in a database: episodes at once over all workers; 0 = no limit.",
 )  # fmt: skip
 @spending_options("the whole run")
@@ -379,7 +364,7 @@ def _run_in_database(plan: FleetPlan, given: Mapping[str, Any]) -> None:
 @RUN_FOLDER
 @journal_options
 @click.option(
-    "--concurrency", type=click.IntRange(1, 4096), default=64, show_default=True,
+    "--concurrency", type=click.IntRange(1, 4096), default=64,
     help="Episodes at once in this process.",
 )  # fmt: skip
 @click.option("--name", hidden=True, help="Name of this process in the journal of a folder.")

@@ -28,7 +28,6 @@ DIGEST_HELP: Final = "Expected last digest, from a source that you trust: 64 hex
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default="data",
-    show_default=True,
     help="Folder of the journal that has the episode.",
 )
 @click.option("--digest", metavar="HEX", help=DIGEST_HELP)
@@ -214,7 +213,6 @@ def claim() -> None:
     "--out",
     type=click.Path(dir_okay=False, allow_dash=True, path_type=Path),
     default="-",
-    show_default=True,
     help="Claim file to write; - = standard output.",
 )
 def export_file(episode_id: str, data_dir: Path, out: Path) -> None:

@@ -126,14 +126,12 @@ MAX_STEPS: Final = 1_000_000
     "--data-dir",
     type=click.Path(file_okay=False, path_type=Path),
     default="data",
-    show_default=True,
     help="Folder of the journal, for a recorded episode.",
 )
 @click.option(
     "--turn-seconds",
     type=click.FloatRange(min=0),
     default=0.5,
-    show_default=True,
     help="Seconds per turn of a recorded episode; 0 = no pauses.",
 )
 def watch(source: str, data_dir: Path, turn_seconds: float) -> None:
@@ -311,16 +309,11 @@ def _mp3(_: click.Context, __: click.Parameter, out: Path) -> Path:
     "--voice",
     type=click.Choice(["auto", "neural", "espeak"]),
     default="auto",
-    show_default=True,
     help="neural (needs the extra voice-neural) or espeak (needs espeak-ng); auto = the first installed one.",
 )
-@click.option("--accent", default="en-gb", show_default=True, help="With espeak: name of its voice.")
+@click.option("--accent", default="en-gb", help="With espeak: name of its voice.")
 @click.option(
-    "--words-per-minute",
-    type=click.IntRange(80, 450),
-    default=170,
-    show_default=True,
-    help="With espeak: speed of speech.",
+    "--words-per-minute", type=click.IntRange(80, 450), default=170, help="With espeak: speed of speech."
 )
 def narrate(
     episode_id: str,

@@ -19,7 +19,7 @@ from spectator.errors import (
     StepTimeout,
     typed_as,
 )
-from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, Usage
+from spectator.llm.chat import ChatAnswer, ChatRequest, Message, Usage
 from spectator.steppers.local import OwnThread
 
 PromptFn = Callable[[Sequence[Message]], str]
@@ -31,11 +31,9 @@ class Generated:
     """What a model wrote, and what else to record about it.
 
     Args:
-        text: The text.
         prompt_token_ids: Ids of the prompt's tokens, shape ``(p,)``.
         token_ids: Ids of the text's tokens, shape ``(n,)``.
         logprobs: Their log probabilities, in nats, shape ``(n,)``, all finite.
-        weight_version: Version of the weights.
         finish_reason: ``stop``, or ``length`` if it was cut off.
 
     Raises:
@@ -199,14 +197,7 @@ class GeneratingEndpoint:
         self._model = model
         self.exchanges: list[Exchange] = []
 
-    async def complete(
-        self,
-        request: ChatRequest,
-        *,
-        deadline: float,
-        session: str | None = None,
-        on_delta: OnDelta | None = None,
-    ) -> ChatAnswer:
+    async def complete(self, request: ChatRequest, **asked: Any) -> ChatAnswer:
         """See :meth:`spectator.llm.client.ChatClient.complete`."""
         place = len(self.exchanges)
         self.exchanges.append(Exchange("", None))

@@ -93,11 +93,7 @@ def steps_of(
 
 
 def _step(
-    number: int,
-    data: Mapping[str, Any],
-    before: Observation,
-    after: Sequence[Observation],
-    asked: Exchange,
+    number: int, data: Mapping[str, Any], before: Observation, after: Sequence[Observation], asked: Exchange
 ) -> StepRecord:
     """Record a decision; ``after`` are the observations until the agent's next one, or the end."""
     own = data["source"] == "model"
@@ -141,19 +137,11 @@ def _summary(observation: Observation) -> dict[str, Any]:
 
 
 def record_of(
-    events: Sequence[Event],
-    steps: Sequence[StepRecord],
-    seen: Seen,
-    *,
-    began: str,
-    model: str,
-    config: Any,
+    events: Sequence[Event], steps: Sequence[StepRecord], seen: Seen, *, began: str, model: str, config: Any
 ) -> EpisodeRecord:
     """Make the record of an episode that has ended.
 
     Args:
-        events: Its events.
-        steps: Its steps.
         seen: Its observations.
         began: When it began, ISO 8601.
         model: The model's name.

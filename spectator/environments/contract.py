@@ -439,10 +439,9 @@ def text_svg(
     )
 
 
-def whole_svg(inside: str, width: int, height: int, units: tuple[int, int] | None = None) -> str:
-    """Wrap a drawing of ``width`` by ``height`` pixels, optionally with its own units."""
-    wide, high = units or (width, height)
+def whole_svg(inside: str, width: int, height: int) -> str:
+    """Wrap a drawing of ``width`` by ``height`` pixels."""
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
-        f'viewBox="0 0 {wide} {high}">{inside}</svg>'
+        f'viewBox="0 0 {width} {height}">{inside}</svg>'
     )

@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-from spectator.catalog import LoadWorld, load_world
+from spectator.catalog import load_world
 from spectator.environments.contract import Analyst
 from spectator.errors import ConfigurationError, EpisodeError, InvalidRequest
 
@@ -66,7 +66,6 @@ class AnalysisRequest:
     """A request for the alternatives to one decision.
 
     Args:
-        seed: Its seed.
         actors: Who made each decision up to the requested one.
         actions: The action of each of these decisions.
         cards: Actions to evaluate as well.
@@ -97,8 +96,7 @@ MOST_FOLLOWED: Final = 4
 class Analyses:
     """Replays worlds' analysts up to a decision; continues for later decisions of the same episodes."""
 
-    def __init__(self, load: LoadWorld = load_world) -> None:
-        self._load = load
+    def __init__(self) -> None:
         self._followed: list[_FollowedDecisions] = []
 
     def alternatives(self, wanted: AnalysisRequest) -> dict[str, Any]:
@@ -110,7 +108,7 @@ class Analyses:
         known = next((one for one in self._followed if one.leads_to(wanted)), None)
         if known is not None:
             self._followed.remove(known)
-        followed = known or _FollowedDecisions(wanted, self._load)
+        followed = known or _FollowedDecisions(wanted)
         found = followed.alternatives(wanted)
         self._followed = [*self._followed, followed][-MOST_FOLLOWED:]
         return found
@@ -119,8 +117,8 @@ class Analyses:
 class _FollowedDecisions:
     """An analyst and the decisions that it has followed."""
 
-    def __init__(self, wanted: AnalysisRequest, load: LoadWorld) -> None:
-        world = load(wanted.world)
+    def __init__(self, wanted: AnalysisRequest) -> None:
+        world = load_world(wanted.world)
         if world.analyst is None:
             raise AnalysisDiverged(f"{world.title} does not support alternatives")
         self._analyst: Analyst = world.analyst()

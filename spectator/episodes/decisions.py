@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any, Final, cast
 
 from spectator.clock import Clock
@@ -196,9 +195,7 @@ class Forming(AbstractContextManager[None]):
     thinking: Thinking
     decision: PartialDecision
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.decision.over = True
         self.thinking.notify()
 

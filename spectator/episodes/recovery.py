@@ -65,19 +65,6 @@ class Recovered:
     stopped: list[str] = field(default_factory=list)
 
 
-async def recover(
-    journal: Journal, clock: Clock, supervisor: Supervisor | None = None, *, limit_s: float = 60.0
-) -> Recovered:
-    """Resume every episode that has no end, or end it; see :class:`Recovery`.
-
-    Raises:
-        JournalError: The index cannot be read.
-    """
-    recovery = Recovery(journal, clock, supervisor, limit_s=limit_s)
-    await recovery.find()
-    return await recovery.run()
-
-
 class EpisodeClaims(Protocol):
     """Assigns episodes to processes that share one journal."""
 

@@ -201,6 +201,7 @@ class SingleAgent:
     ``brief``, the ``task`` and the ``legend`` of observations, unless the text begins with them.
 
     Synchronous; call it from one thread that runs no event loop. Opponents that wait run on a private loop.
+    What needs an episode raises :class:`NoEpisode` if there is none.
 
     Args:
         world: Name in the catalogue.
@@ -340,30 +341,18 @@ class SingleAgent:
 
     @property
     def state(self) -> Mapping[str, Any]:
-        """The world's public state, with ``step_count``: calls of ``step`` in this episode.
-
-        Raises:
-            NoEpisode: There is no episode.
-        """
+        """The world's public state, with ``step_count``: calls of ``step`` in this episode."""
         game, _ = self._playing()
         return {**game.environment.state, "episode_id": game.episode_id, "step_count": game.steps}
 
     @property
     def observation(self) -> Observation:
-        """The agent's last observation.
-
-        Raises:
-            NoEpisode: There is no episode.
-        """
+        """The agent's last observation."""
         return self._playing()[1]
 
     @property
     def shown(self) -> Mapping[str, Any]:
-        """The agent's last observation in the form chosen at ``reset``; see :meth:`AgentView.shown`.
-
-        Raises:
-            NoEpisode: There is no episode.
-        """
+        """The agent's last observation in the form chosen at ``reset``; see :meth:`AgentView.shown`."""
         self._playing()
         assert self._shown is not None
         return self._shown
@@ -374,11 +363,7 @@ class SingleAgent:
 
     @property
     def plan(self) -> EpisodePlan:
-        """The plan of the episode.
-
-        Raises:
-            NoEpisode: There is no episode.
-        """
+        """The plan of the episode."""
         return self._playing()[0].plan
 
     def take_recorded(self) -> RecordedTurns:

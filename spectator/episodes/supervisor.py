@@ -175,9 +175,6 @@ class Supervisor:
     async def start(self, wanted: EpisodeRequest | EpisodePlan) -> EpisodeHandle:
         """Start an episode; returns once its first event is recorded and published.
 
-        Args:
-            wanted: A request or a plan.
-
         Raises:
             InvalidRequest: A field is invalid; no slot was taken.
             EpisodeBusy: Every slot is taken.

@@ -97,7 +97,6 @@ def settings_differences(claimed: ModelCaptain, call: ModelCall) -> Iterator[str
 
     Args:
         claimed: The captain with the settings of the manifest.
-        call: One of its calls.
     """
     recorded = call.about.get(SETTINGS)
     if recorded is None:

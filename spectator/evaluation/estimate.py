@@ -17,7 +17,7 @@ from spectator.clock import SystemClock
 from spectator.environments.world import World, derive_seed
 from spectator.evaluation.schedule import Schedule
 from spectator.events import encode_json
-from spectator.llm.chat import ChatAnswer, ChatRequest, Message, OnDelta, ToolCall, Usage
+from spectator.llm.chat import ChatAnswer, ChatRequest, Message, ToolCall, Usage
 from spectator.llm.endpoints import Price
 from spectator.llm.tool_calls import REASON
 from spectator.policies.model import ModelPolicy
@@ -106,14 +106,7 @@ class ScriptedEndpoint:
         """Prepare the next answer."""
         self._next = tool, arguments, reason[:_REASON]
 
-    async def complete(
-        self,
-        request: ChatRequest,
-        *,
-        deadline: float,
-        session: str | None = None,
-        on_delta: OnDelta | None = None,
-    ) -> ChatAnswer:
+    async def complete(self, request: ChatRequest, **asked: Any) -> ChatAnswer:
         """The answer."""
         tool, arguments, reason = self._next
         prompt = prompt_text(request.messages, request.tools)
@@ -351,24 +344,23 @@ POWER: Final = 0.8
 """Probability of finding it."""
 
 
-def matches_needed(pairs: int, *, head_to_head: bool, difference: float = DIFFERENCE) -> int:
+def matches_needed(pairs: int, *, head_to_head: bool) -> int:
     """Matches of a pair that show with 80 % power that its win share is not one half.
 
-    The usual two-sided test of a mean: ((z(1 - alpha / 2) + z(power)) s / difference)^2 units, s = 1/2 for
+    The usual two-sided test of a mean: ((z(1 - alpha / 2) + z(power)) s / DIFFERENCE)^2 units, s = 1/2 for
     a match that is won or lost. Matches on one seed count as independent. That is cautious where swapped
     seats cancel out what the seed favours, and where there are ties.
 
     Args:
         pairs: Pairs that are compared; alpha, 5 %, is divided by their number (Bonferroni).
         head_to_head: Whether a seed has two matches of a pair; else one comparison of two episodes.
-        difference: From one half.
 
     >>> matches_needed(1, head_to_head=True)
     786
     """
     normal = NormalDist()
     quantiles = normal.inv_cdf(1.0 - 0.05 / pairs / 2.0) + normal.inv_cdf(POWER)
-    units = math.ceil((quantiles * 0.5 / difference) ** 2)
+    units = math.ceil((quantiles * 0.5 / DIFFERENCE) ** 2)
     return units + units % 2 if head_to_head else 2 * units
 
 
@@ -394,9 +386,6 @@ def power_lines(schedule: Schedule) -> Iterator[str]:
 
 def estimate_evaluation(schedule: Schedule) -> list[Demand]:
     """Estimate the usage of each model of ``schedule``, including finished matches.
-
-    Args:
-        schedule: The matches.
 
     Raises:
         ValueError: The world's default captain is not a scripted one.

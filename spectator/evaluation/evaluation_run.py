@@ -60,7 +60,6 @@ class SharedRun:
 
     Args:
         url: URL of the journal.
-        name: Name of the run.
         options: Command-line options that select the run, for worker processes.
     """
 
@@ -105,11 +104,8 @@ async def run_evaluation(
     The others are also played by worker processes, if enough of them remain.
 
     Args:
-        schedule: The matches.
         folder: The evaluation's folder; created if missing.
         jobs: Matches at once, at least 1: concurrent matches with models, or else processes.
-        clock: Time.
-        report: Called with the progress.
         caps: Limits of model usage; earlier runs in the folder count.
         on_begin: Called with the ledger once earlier usage is known.
         rng: Draws waits; the matches do not depend on it.
@@ -148,10 +144,7 @@ async def run_evaluation(
 
 
 async def run_by_rule(
-    schedule: Schedule,
-    rule: StoppingRule,
-    play: Callable[[Schedule], Awaitable[Played]],
-    folder: Path,
+    schedule: Schedule, rule: StoppingRule, play: Callable[[Schedule], Awaitable[Played]], folder: Path
 ) -> tuple[Schedule, Played]:
     """Play an evaluation until its rule stops it; the same results give the same decisions.
 
@@ -205,7 +198,6 @@ async def play_as_worker(
     Args:
         folder: The evaluation's folder.
         name: Name of this process in the journal.
-        clock: Time.
         rng: Draws waits.
         shared: The run in a database; ``None`` reads the folder's journal.
 
@@ -241,10 +233,8 @@ class RecordedMatches:
     """The recorded progress of an evaluation; a :class:`~spectator.runs.worker_processes.RunProgress`.
 
     Args:
-        journal: The journal.
         run: The matches.
         over: Finished matches at the start.
-        report: Called with the progress.
     """
 
     def __init__(self, journal: SqlJournal, run: RunPlan, over: int, report: Report) -> None:

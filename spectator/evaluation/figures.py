@@ -104,7 +104,6 @@ def measures_of(
     """Every measure of a world, those of all worlds first; those alone when the world is not here.
 
     Args:
-        world: The world.
         options: The episodes' options; by them a world may reward otherwise than usual, so that the score is
             no share.
     """
@@ -246,11 +245,8 @@ class EpisodeFigures:
     """The figures of one episode.
 
     Args:
-        episode_id: Its id.
         environment: Its world.
         environment_version: Version of the world.
-        pack: Evaluation pack.
-        seed: Its seed.
         options: Every option of the world.
         ended_at: RFC 3339.
         reason: Why it ended.

@@ -61,7 +61,6 @@ class Row:
     """One line of a plot.
 
     Args:
-        label: Whose it is.
         estimate: The figure and its interval.
     """
 

@@ -99,9 +99,6 @@ class MatchPlayer:
 
     Args:
         run: The matches.
-        world: The world.
-        log: Records the episodes.
-        clock: Time.
         ledger: Caps and usage of models.
         store: Keeps the figures of finished matches.
         finished: Paid matches that finished before.

@@ -41,7 +41,6 @@ def knowing_versions(load: LoadWorld, captains: Sequence[str]) -> LoadWorld:
     They share the limits of the captain that they are made from.
 
     Args:
-        load: Loads a world.
         captains: The captains' names.
     """
     named = [(name, *name.split(WITH, 1)) for name in captains if WITH in name]

@@ -31,8 +31,7 @@ class Asked(BaseModel):
 
     decisions: int = Field(default=0, ge=0)
     fallbacks: dict[str, int] = Field(
-        default_factory=dict,
-        description="Failed decisions, by the class of failure (docs/failures.md)",
+        default_factory=dict, description="Failed decisions, by the class of failure (docs/failures.md)"
     )
     tokens: int = Field(default=0, ge=0, description="Prompt and answer together; 0 where no model was asked")
     cost: float = Field(default=0.0, ge=0, description="By the prices of the captains' catalogue")
@@ -59,7 +58,6 @@ def asked_of(seats: Sequence[SeatFigures], preset: Preset | None = None) -> Aske
     """Sum up one captain's seats, including unfinished matches.
 
     Args:
-        seats: Its seats.
         preset: The captain, for its settings.
     """
     decisions, tokens, cost, fallbacks = 0, 0.0, 0.0, Counter[str]()
@@ -214,8 +212,7 @@ class Results(BaseModel):
         default=None, description="How it stopped by itself; null if it plays a fixed number of matches"
     )
     cut_short: str | None = Field(
-        default=None,
-        description="Why matches are missing; only seeds whose matches are all finished count",
+        default=None, description="Why matches are missing; only seeds whose matches are all finished count"
     )
     captains: list[CaptainResult] = Field(description="Best first, then those that are not ranked")
     pairs: list[PairResult]

@@ -33,7 +33,6 @@ class EvaluationRequest:
     Args:
         environment: Name of the world.
         captains: Presets that are compared, two or more.
-        pack: Evaluation pack.
         matches: Matches of each pair of captains; even, for each seed is played twice, seats swapped.
         options: The world's options as sent.
         seed: Seed from which the matches' own are derived, where the pack brings none.
@@ -62,7 +61,6 @@ class ScheduledMatch:
 
     Args:
         pair: Number of the seed, from 0.
-        seed: The seed.
         home: Preset in the agent's seat.
         away: Preset in the other seats; ``None`` in worlds without opponents.
     """
@@ -83,9 +81,7 @@ class Schedule:
     """Every match of an evaluation.
 
     Args:
-        world: The world.
         captains: Presets that are compared.
-        pack: Evaluation pack.
         options: Complete options.
         matches: All matches, seed by seed, so that a run that is cut short has whole seeds.
         pairs: How many seeds.
@@ -223,7 +219,6 @@ def plan_evaluation(
 
     Args:
         request: The arguments.
-        load: Finds the world.
         keyless: Whether models may lack what they need to be asked, such as a key: to estimate.
 
     Raises:
@@ -319,7 +314,6 @@ class Kept(NamedTuple):
 
     Args:
         began_ms: When it began, Unix time in milliseconds.
-        run_id: The name of its run.
     """
 
     began_ms: int
@@ -334,7 +328,6 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int, run_id: str | N
 
     Args:
         folder: Created if missing.
-        schedule: The matches.
         now_ms: Unix time in milliseconds.
         run_id: The name of its run; derived where it is left out.
 
@@ -365,22 +358,11 @@ def keep_manifest(folder: Path, schedule: Schedule, now_ms: int, run_id: str | N
         return Kept(int(kept["began_ms"]), kept["run_id"])
     if has_journal:
         raise InvalidRequest(
-            [
-                FieldError(
-                    "out",
-                    f"{folder} contains a journal without an evaluation; choose another folder",
-                )
-            ]
+            [FieldError("out", f"{folder} contains a journal without an evaluation; choose another folder")]
         )
     if run_id is None:
         run_id = EVALUATION + hashlib.sha256(json.dumps([asked, now_ms]).encode()).hexdigest()[:16]
-    kept = {
-        **asked,
-        "models": models,
-        "began_ms": now_ms,
-        "run_id": run_id,
-        "spectator_version": __version__,
-    }
+    kept = {**asked, "models": models, "began_ms": now_ms, "run_id": run_id, "spectator_version": __version__}
     write_text(path, json.dumps(kept, indent=2))
     return Kept(now_ms, run_id)
 

@@ -119,7 +119,6 @@ class StoppingRule:
 
     Args:
         half_width: Half the width of the interval at which a pair is known well enough, in shares of 1.
-        pairs: Pairs that are compared.
         most: Most seeds of each pair.
     """
 
@@ -248,8 +247,6 @@ def follow(rule: StoppingRule, pairs: Sequence[Pair], look: Look) -> Path:
     most for its cost, until all intervals are narrow enough or the seeds are used up.
 
     Args:
-        rule: The rule.
-        pairs: The pairs that are compared.
         look: Gives the results.
     """
     found = {pair: Comparison(rule.sequence(), min(BATCH, rule.most)) for pair in pairs}

@@ -48,7 +48,6 @@ def share_interval(pairs: Sequence[float], rng: np.random.Generator, *, draws: i
 
     Args:
         pairs: Share of each pair in [0, 1], at least one.
-        rng: Source of chance.
         draws: Bootstrap samples.
 
     Raises:
@@ -82,7 +81,6 @@ def mean_interval(
 
     Args:
         values: At least one.
-        rng: Source of chance.
         draws: Bootstrap samples.
         bounds: Least and greatest that the mean can be, where that is known.
 
@@ -144,7 +142,6 @@ def rank(
         names: The captains.
         points: By seed, captain and opponent: wins and half the ties; shape (seeds, k, k).
         games: Games likewise, symmetric in the last two; a seed on which a pair did not meet holds 0.
-        rng: Source of chance.
         draws: Bootstrap samples.
 
     Raises:
@@ -173,14 +170,12 @@ def rank(
     return sorted(found, key=lambda one: (-one.rating.value, one.name))
 
 
-def bradley_terry(points: Floats, games: Floats, *, steps: int = 500, tolerance: float = 1e-9) -> Floats:
+def bradley_terry(points: Floats, games: Floats) -> Floats:
     """Ratings in Elo points, mean 0, of many independent fields at once, by Hunter's MM iteration.
 
     Args:
         points: Wins and half the ties, shape (fields, k, k), row against column.
         games: Games, likewise, symmetric.
-        steps: Most iterations.
-        tolerance: Change of log-strength at which the iteration ends.
     """
     k = points.shape[1]
     apart = 1.0 - np.eye(k)
@@ -188,13 +183,13 @@ def bradley_terry(points: Floats, games: Floats, *, steps: int = 500, tolerance:
     won = ((points + met / 2.0) * apart).sum(axis=2)
     played = (games + met) * apart
     strength = np.ones(won.shape)
-    for _ in range(steps):
+    for _ in range(500):
         expected = (played / (strength[:, :, None] + strength[:, None, :])).sum(axis=2)
         after = np.where(expected > 0, won / np.where(expected > 0, expected, 1.0), strength)
         after /= np.exp(np.log(after).mean(axis=1, keepdims=True))
         moved = float(np.abs(np.log(after) - np.log(strength)).max())
         strength = after
-        if moved < tolerance:
+        if moved < 1e-9:
             break
     return ELO * np.log(strength)
 

@@ -160,7 +160,6 @@ class DayOfVoter:
 
     Args:
         best: How often it called the best card.
-        mean: Mean of its scores.
         streak: Best cards in a row up to now.
         longest: The longest such row of the day.
     """

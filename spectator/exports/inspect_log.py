@@ -218,10 +218,7 @@ def _message(message: ChatMessage, called: dict[str, str]) -> dict[str, Any]:
         line["tool_calls"] = [_call(call) for call in calls]
         called.update((call["id"], call["function"]["name"]) for call in calls)
     if "tool_call_id" in message:
-        line |= {
-            "tool_call_id": message["tool_call_id"],
-            "function": called.get(message["tool_call_id"]),
-        }
+        line |= {"tool_call_id": message["tool_call_id"], "function": called.get(message["tool_call_id"])}
     return line
 
 

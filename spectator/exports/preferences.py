@@ -85,11 +85,7 @@ Verdicts = Mapping[tuple[str, int | None], float]
 
 
 async def pairs_of(
-    journal: Journal,
-    compared: Sequence[EpisodeSummary],
-    *,
-    least_margin: float = 0.0,
-    verdicts: Verdicts | None = None,
+    journal: Journal, compared: Sequence[EpisodeSummary], *, verdicts: Verdicts | None = None
 ) -> list[dict[str, Any]]:
     """Return the preference pairs among episodes of one task, as plain JSON, ordered by turn.
 
@@ -98,7 +94,6 @@ async def pairs_of(
 
     Args:
         compared: Members of one group and their forks, or an episode and its forks.
-        least_margin: Omit pairs whose mean rewards do not differ by more than this; at least 0.
         verdicts: Replaces all rewards: a decision has the verdict of its turn, else of its episode, else it
             is excluded.
 
@@ -113,7 +108,7 @@ async def pairs_of(
     pairs = []
     for asked in questions.values():
         parted = asked.parted()
-        if parted is not None and _mean(parted[0]) - _mean(parted[1]) > least_margin:
+        if parted is not None and _mean(parted[0]) - _mean(parted[1]) > 0:
             pair = await _pair(journal, asked, *parted)
             if pair is not None:
                 pairs.append(pair)

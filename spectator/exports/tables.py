@@ -11,7 +11,6 @@ import math
 from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from spectator.core_events import UNDECIDED_IN
@@ -62,9 +61,7 @@ class ParquetFile:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, *_: object) -> None:
         if kind is None:
             self._flush()
         self._writer.close()

@@ -227,13 +227,7 @@ def _sampled(recorded: RecordedCall, *, trainable: bool) -> SampledCall | None:
     if call.prompt_token_ids is None or call.token_ids is None:
         return None
     given = call.logprobs if call.logprobs is not None and len(call.logprobs) == len(call.token_ids) else None
-    return SampledCall(
-        call.prompt_token_ids,
-        call.token_ids,
-        given,
-        _versions(call),
-        trainable=trainable,
-    )
+    return SampledCall(call.prompt_token_ids, call.token_ids, given, _versions(call), trainable=trainable)
 
 
 def _versions(call: ModelCall) -> list[str | None] | str | None:

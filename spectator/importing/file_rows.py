@@ -291,10 +291,7 @@ def _longer(stream: IO[bytes], size: int) -> bool:
 
 
 def _text_rows(
-    document: Document,
-    streamed: str,
-    unread: frozenset[str],
-    enough: Callable[[Mapping[str, Any]], bool],
+    document: Document, streamed: str, unread: frozenset[str], enough: Callable[[Mapping[str, Any]], bool]
 ) -> Iterator[FileRow | SkippedEntry]:
     """Yield the items of an array, or one or more objects, each over several lines."""
     stream = document.stream

@@ -64,7 +64,6 @@ class ForeignEpisode:
         turns: The answers, in order.
         agent: The model or agent; empty if unknown.
         group: Name of the group of episodes with the same prompt.
-        seed: The seed.
         reward: Reward of the episode; ``None`` if unknown, which is not 0.
         error: Error that ended the episode without a score.
         ended: Whether it ended.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -14,12 +14,12 @@ from typing import Any, Final
 from spectator.core_events import EpisodeEnded, Warned, core_fact
 from spectator.episodes.reader import BEFORE_END, ViewReader
 from spectator.errors import JournalError, SequenceConflict
-from spectator.events import RecordedEvent, encode_json
+from spectator.events import RecordedEvent, decode, encode_json
+from spectator.importing.archives import single_document
 from spectator.importing.file_formats import EVENTS, FileFormat
-from spectator.importing.file_rows import UNEXPECTED, SkippedEntry, Source
+from spectator.importing.file_rows import UNEXPECTED, FileRow, SkippedEntry, Source
 from spectator.importing.foreign import ForeignEpisode, ForeignTurn
 from spectator.importing.foreign_record import ForeignRecord, plain_name, rewards_of, started_fact, step_fact
-from spectator.importing.own_exports import EventBatch, batches
 from spectator.journal.contract import Attachments, EpisodeSummary, Journal
 from spectator.model_calls import ModelCall
 from spectator.observations import Profile
@@ -127,6 +127,61 @@ def _result(episode: ForeignEpisode, reward: float | None) -> str:
     return clean_text(episode.result or f"{earned} in {answers} answer{'' if answers == 1 else 's'}", 300)
 
 
+OWN_EVENTS: Final = 500
+"""Maximum events of an own export per batch."""
+
+
+@dataclass(slots=True)
+class EventBatch:
+    """Consecutive events of one episode.
+
+    Args:
+        line: Line of the first event.
+    """
+
+    line: int
+    events: list[RecordedEvent] = field(default_factory=list)
+
+
+def batches(source: Source) -> Iterator[EventBatch | SkippedEntry]:
+    """Yield the events of a file in batches; other lines as :class:`SkippedEntry`."""
+    with single_document(source) as document:
+        yield from _batches(document.rows())
+
+
+def _batches(rows: Iterator[FileRow | SkippedEntry]) -> Iterator[EventBatch | SkippedEntry]:
+    batch: EventBatch | None = None
+    for row in rows:
+        event = row if isinstance(row, SkippedEntry) else _event(row)
+        if isinstance(event, SkippedEntry):
+            yield event
+            continue
+        assert isinstance(row, FileRow)
+        full = batch is not None and not _fits(batch, event)
+        if batch is not None and full:
+            yield batch
+            batch = None
+        batch = batch or EventBatch(row.number)
+        batch.events.append(event)
+    if batch is not None:
+        yield batch
+
+
+def _fits(batch: EventBatch, event: RecordedEvent) -> bool:
+    last = batch.events[-1]
+    follows = (last.episode_id, last.seq + 1) == (event.episode_id, event.seq)
+    return follows and len(batch.events) < OWN_EVENTS
+
+
+def _event(row: FileRow) -> RecordedEvent | SkippedEntry:
+    if not isinstance(row.value.get("episode_id"), str) or type(row.value.get("seq")) is not int:
+        return SkippedEntry(row.place, "an event needs an episode_id, a text, and a seq, a whole number")
+    try:
+        return decode(encode_json(dict(row.value)))
+    except ValueError as error:
+        return SkippedEntry(row.place, str(error)[:300])
+
+
 logger = logging.getLogger(__name__)
 
 BATCH_EPISODES: Final = 32
@@ -178,8 +233,6 @@ async def import_file(
 
     Args:
         source: The file.
-        form: Its format.
-        journal: The journal to record in.
         run: Name of the run that shows the episodes.
         report: Counts of the import, updated here.
         on_progress: Called from time to time.

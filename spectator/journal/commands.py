@@ -145,6 +145,8 @@ class Outcome:
 class Commands:
     """The commands in one journal on a database server.
 
+    Methods raise :class:`~spectator.errors.JournalError` while the database cannot be read or written.
+
     Args:
         name: Name of this process as an owner of leases.
     """
@@ -154,22 +156,14 @@ class Commands:
         self._name = name
 
     async def played_elsewhere(self, episode_id: str) -> bool:
-        """Return whether an unfinished episode belongs to another process, or to none.
-
-        Raises:
-            JournalError: The database cannot be read now.
-        """
+        """Return whether an unfinished episode belongs to another process, or to none."""
         found = await self._journal.transact(
             lambda connection: connection.execute(_PLAYER, {"episode": episode_id}).first()
         )
         return found is not None and found.owner != self._name
 
     async def give(self, command: Command) -> None:
-        """Store a command for the process that plays its episode.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Store a command for the process that plays its episode."""
         row = {
             "id": command.id, "episode_id": command.episode_id, "name": command.name, "body": command.body
         }  # fmt: skip
@@ -177,11 +171,7 @@ class Commands:
         await self._journal.transact(lambda connection: connection.execute(given))
 
     async def outcome(self, command_id: str) -> Outcome:
-        """Return the current state of a command.
-
-        Raises:
-            JournalError: The database cannot be read now.
-        """
+        """Return the current state of a command."""
         found = await self._journal.transact(
             lambda connection: connection.execute(_OUTCOME, {"id": command_id}).first()
         )
@@ -190,11 +180,7 @@ class Commands:
         return Outcome(found.answer, found.ended_at is not None, found.reason, found.turns)
 
     async def withdraw(self, command_id: str) -> bool:
-        """Withdraw a command; return whether no process had taken it yet.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Withdraw a command; return whether no process had taken it yet."""
         return bool(
             await self._journal.transact(
                 lambda connection: connection.execute(_WITHDRAW, {"id": command_id}).rowcount
@@ -202,27 +188,15 @@ class Commands:
         )
 
     async def forget(self, command_id: str) -> None:
-        """Remove a command whose answer was read.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Remove a command whose answer was read."""
         await self._journal.transact(lambda connection: connection.execute(_FORGET, {"id": command_id}))
 
     async def announce_freed(self) -> None:
-        """Notify the other processes that an episode has no owner now.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Notify the other processes that an episode has no owner now."""
         await self._journal.transact(lambda connection: connection.execute(_FREED))
 
     async def take(self) -> list[Command]:
-        """Return all unanswered commands for this process's episodes, in order.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Return all unanswered commands for this process's episodes, in order."""
 
         def work(connection: Connection) -> list[Command]:
             rows = connection.execute(_TAKE, {"me": self._name}).all()
@@ -232,20 +206,12 @@ class Commands:
         return taken
 
     async def answer(self, command_id: str, answer: str) -> None:
-        """Answer a command; no effect if another process has taken it over.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Answer a command; no effect if another process has taken it over."""
         values = {"id": command_id, "answer": answer, "me": self._name}
         await self._journal.transact(lambda connection: connection.execute(_ANSWER, values))
 
     async def unowned_stops(self, limit: int) -> list[Command]:
-        """Return up to ``limit`` stops of unfinished episodes that no process plays.
-
-        Raises:
-            JournalError: The database cannot be read now.
-        """
+        """Return up to ``limit`` stops of unfinished episodes that no process plays."""
 
         def work(connection: Connection) -> list[Command]:
             return [Command(*row) for row in connection.execute(_STOPS, {"stop": STOP, "limit": limit}).all()]
@@ -254,11 +220,7 @@ class Commands:
         return found
 
     async def tidy(self) -> None:
-        """Remove obsolete rows.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Remove obsolete rows."""
 
         def work(connection: Connection) -> None:
             for statement in _TIDY:
@@ -267,21 +229,13 @@ class Commands:
         await self._journal.transact(work)
 
     async def note_starter(self, episode_id: str, digest: str) -> None:
-        """Store a digest of who started an episode, until it has ended.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Store a digest of who started an episode, until it has ended."""
         row = _insert(starters).values(episode_id=episode_id, digest=digest)
         noted = row.on_conflict_do_update(index_elements=["episode_id"], set_={"digest": digest})
         await self._journal.transact(lambda connection: connection.execute(noted))
 
     async def starter(self, episode_id: str) -> str | None:
-        """Return the digest of who started an episode; ``None`` if unknown.
-
-        Raises:
-            JournalError: The database cannot be read now.
-        """
+        """Return the digest of who started an episode; ``None`` if unknown."""
         wanted = starters.select().where(starters.c.episode_id == episode_id)
         found = await self._journal.transact(lambda connection: connection.execute(wanted).first())
         return None if found is None else str(found.digest)
@@ -291,9 +245,6 @@ class Commands:
 
         Args:
             own: The secret to store if this process is the first.
-
-        Raises:
-            JournalError: The database cannot be written now.
         """
 
         def work(connection: Connection) -> bytes:

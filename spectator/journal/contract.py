@@ -185,7 +185,6 @@ class EpisodeSummary:
         title: The world's name for people.
         captain_label: The preset's name for people.
         opponent: Preset in the other seats; empty if there are none.
-        seed: Its seed.
         started_at: RFC 3339.
         ended_at: RFC 3339; ``None`` while it has not ended.
         score: The sum of the agent's rewards if it finished; in [0, 1] in most worlds.

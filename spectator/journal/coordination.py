@@ -219,6 +219,8 @@ class BeginDecision:
 class Reservations:
     """Reservations shared by the processes on one journal.
 
+    Methods raise :class:`~spectator.errors.JournalError` while the database cannot be read or written.
+
     Args:
         journal: The journal, written by several processes.
     """
@@ -227,11 +229,7 @@ class Reservations:
         self._journal = journal
 
     async def open_day(self, used: Mapping[str, float]) -> None:
-        """Initialize today's usage from the record if nothing is reserved yet.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Initialize today's usage from the record if nothing is reserved yet."""
 
         def work(connection: Connection) -> None:
             day, _ = _today(connection)
@@ -247,9 +245,6 @@ class Reservations:
         Args:
             amount: The requested amount; less is reserved if less is left.
             overdrawn: What this process used beyond its reservations; always counted.
-
-        Raises:
-            JournalError: The database cannot be written now.
         """
 
         def work(connection: Connection) -> Reserved:
@@ -280,9 +275,6 @@ class Reservations:
             whose: A digest of who starts it.
             of_one: Limit for each starter.
             of_all: Limit for all together.
-
-        Raises:
-            JournalError: The database cannot be written now.
         """
 
         def work(connection: Connection) -> BeginDecision:
@@ -368,17 +360,16 @@ class FleetRow:
 
 
 class FleetRuns:
-    """The runs in one journal that several processes write."""
+    """The runs in one journal that several processes write.
+
+    Methods raise :class:`~spectator.errors.JournalError` while the database cannot be read or written.
+    """
 
     def __init__(self, journal: Transactor) -> None:
         self._journal = journal
 
     async def begin(self, row: FleetRow) -> FleetRow:
-        """Store a run unless one of its name exists; return the stored one.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Store a run unless one of its name exists; return the stored one."""
 
         def work(connection: Connection) -> FleetRow:
             connection.execute(_BEGIN_RUN, {"name": row.name, "plan": row.plan, "began_ms": row.began_ms})
@@ -388,11 +379,7 @@ class FleetRuns:
         return kept
 
     async def change(self, name: str, plan: str) -> None:
-        """Replace the plan of a run, for workers that join it from now on.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Replace the plan of a run, for workers that join it from now on."""
         await self._journal.transact(
             lambda connection: connection.execute(_CHANGE_RUN, {"name": name, "plan": plan})
         )
@@ -400,6 +387,8 @@ class FleetRuns:
 
 class RunReservations:
     """Reservations of one run's caps by its workers; see :class:`.day_share.ReservationStore`.
+
+    Methods raise :class:`~spectator.errors.JournalError` while the database cannot be read or written.
 
     Args:
         journal: The journal, written by several processes.
@@ -410,11 +399,7 @@ class RunReservations:
         self._name = name
 
     async def open_day(self, used: Mapping[str, float]) -> None:
-        """Raise the counts to at least the usage in the record.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Raise the counts to at least the usage in the record."""
 
         def work(connection: Connection) -> None:
             for what, amount in used.items():
@@ -423,11 +408,7 @@ class RunReservations:
         await self._journal.transact(work)
 
     async def reserve(self, what: str, *, cap: float, amount: float, overdrawn: float = 0.0) -> Reserved:
-        """Reserve a part of a cap: ``tokens``, in whole numbers, or ``cost``.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Reserve a part of a cap: ``tokens``, in whole numbers, or ``cost``."""
 
         def work(connection: Connection) -> Reserved:
             row = select(fleet_runs.c[what]).where(fleet_runs.c.name == self._name).with_for_update()

@@ -90,7 +90,10 @@ _OF_A_FLEET: Final = text(f"SELECT 1 FROM episodes WHERE episode_id = :episode A
 
 
 class Ownership:
-    """The leases of this process, and the state of other processes that write the same journal."""
+    """The leases of this process, and the state of other processes that write the same journal.
+
+    Methods raise :class:`~spectator.errors.JournalError` while the database cannot be read or written.
+    """
 
     def __init__(self, journal: Transactor, fences: HeldLeases) -> None:
         self.name = fences.name
@@ -107,9 +110,6 @@ class Ownership:
             free: How many more episodes this process could play now.
             handing: Whether it is about to hand episodes over; if not, room that it still claims is released.
             expires_ms: Expiry of its leases for readers, Unix time in milliseconds.
-
-        Raises:
-            JournalError: The database cannot be written now.
         """
 
         def work(connection: Connection) -> dict[str, int]:
@@ -129,9 +129,6 @@ class Ownership:
 
         Room needed by unowned episodes, or reserved before, is not available. It stays reserved until
         :meth:`hand_over` or :meth:`give_up_room`.
-
-        Raises:
-            JournalError: The database cannot be written now.
         """
 
         def work(connection: Connection) -> bool:
@@ -145,9 +142,6 @@ class Ownership:
         """Release the lease of an episode for which room was reserved.
 
         A second call changes nothing, so a call whose outcome is unknown can be repeated.
-
-        Raises:
-            JournalError: The database cannot be written now.
         """
 
         def work(connection: Connection) -> None:
@@ -157,11 +151,7 @@ class Ownership:
         await self._journal.transact(work)
 
     async def give_up_room(self) -> None:
-        """Release reserved room that is not needed.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Release reserved room that is not needed."""
         await self._journal.transact(lambda connection: connection.execute(_HANDED, {"name": self.name}))
 
     async def others(self) -> list[str]:
@@ -169,20 +159,12 @@ class Ownership:
         return sorted(await self.beat())
 
     async def depose(self, name: str) -> list[str]:
-        """Remove every lease of another process; return its episodes.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Remove every lease of another process; return its episodes."""
         freed: list[str] = await self._journal.transact(lambda connection: depose(connection, name))
         return freed
 
     async def unowned_episodes(self, limit: int) -> list[str]:
-        """List up to ``limit`` unended episodes without a lease, newest first; none of a fleet.
-
-        Raises:
-            JournalError: The database cannot be read now.
-        """
+        """List up to ``limit`` unended episodes without a lease, newest first; none of a fleet."""
         found: list[str] = await self._journal.transact(
             lambda connection: unowned_episodes(connection, limit)
         )
@@ -193,9 +175,6 @@ class Ownership:
 
         Episodes of runs are leased with :meth:`claim_remaining` instead. A lease that this process lost is
         taken again if it is free.
-
-        Raises:
-            JournalError: The database cannot be written now.
         """
 
         def work(connection: Connection) -> bool:
@@ -224,9 +203,6 @@ class Ownership:
         Returns:
             The leased episodes, each with whether it has recorded events; ``None`` if the run's limit is
             reached.
-
-        Raises:
-            JournalError: The database cannot be written now.
         """
 
         def work(connection: Connection) -> dict[str, bool] | None:
@@ -236,11 +212,7 @@ class Ownership:
         return claimed
 
     async def release(self, episode_id: str) -> None:
-        """Release the lease of an episode, if this process holds it.
-
-        Raises:
-            JournalError: The database cannot be written now.
-        """
+        """Release the lease of an episode, if this process holds it."""
         await self._journal.transact(lambda connection: self._fences.release(connection, episode_id))
 
 

@@ -98,10 +98,7 @@ def read_piece(database: Database, wanted: PieceRequest) -> Piece:
         kind = EpisodeDamaged if is_corrupt(error) else JournalError
         return kind(f"the record of {wanted.episode_id} cannot be read: {reason(error)}")
 
-    with (
-        typed_as(unreadable),
-        database.engine.begin() as connection,
-    ):
+    with typed_as(unreadable), database.engine.begin() as connection:
         texts = texts_after(connection, wanted.episode_id, wanted.after_seq, wanted.limit)
     return piece_of(texts, wanted.crc)
 

@@ -168,14 +168,10 @@ class SqlJournal:
         """
         return await self._writing().run(work)
 
-    def keep_acknowledged(self, characters: int = KEPT_CHARACTERS) -> None:
-        """Keep the acknowledged ends of records, in case that the database loses them; call after opening.
-
-        Args:
-            characters: Characters of events kept at most.
-        """
+    def keep_acknowledged(self) -> None:
+        """Keep the acknowledged ends of records, in case that the database loses them; call after opening."""
         if self._database.fences is not None:
-            self._database.fences.acknowledged.characters = characters
+            self._database.fences.acknowledged.characters = KEPT_CHARACTERS
 
     async def restore(self) -> None:
         """Append again what the database has lost of the episodes of this process.

@@ -38,10 +38,7 @@ def end_staging(connection: Connection, episode_id: str) -> None:
 def last_within(connection: Connection, episode_id: str, characters: int, until: int) -> int:
     """Return the last event, at most ``until``, up to which a record has at most ``characters``; else 0."""
     sizes = (
-        select(
-            events.c.seq,
-            func.sum(func.length(events.c.text)).over(order_by=events.c.seq).label("size"),
-        )
+        select(events.c.seq, func.sum(func.length(events.c.text)).over(order_by=events.c.seq).label("size"))
         .where(events.c.episode_id == episode_id, events.c.seq <= until)
         .subquery()
     )

@@ -120,24 +120,14 @@ FORMS: Final = (
         r"<(?:\|python_start\||\|tool_call_start\||\|python_tag\||function_calls|tool_call)>\s*+\[?\s*+NAME(?=\()",
         "python",
     ),
-    CallForm(
-        "Llama 3",
-        '<|python_tag|>{"name": "f", "parameters": {"a": 1}}',
-        r"<\|python_tag\|>",
-        "calls",
-    ),
+    CallForm("Llama 3", '<|python_tag|>{"name": "f", "parameters": {"a": 1}}', r"<\|python_tag\|>", "calls"),
     CallForm(
         "Qwen, Hermes, Granite 4",
         '<tool_call>{"name": "f", "arguments": {"a": 1}}</tool_call>',
         r"<(?:tool_call|tool_use|function_call)>",
         "calls",
     ),
-    CallForm(
-        "Granite 3",
-        '<|tool_call|>[{"name": "f", "arguments": {"a": 1}}]',
-        r"<\|tool_call\|>",
-        "calls",
-    ),
+    CallForm("Granite 3", '<|tool_call|>[{"name": "f", "arguments": {"a": 1}}]', r"<\|tool_call\|>", "calls"),
     CallForm(
         "Hunyuan, MiniMax M1, Nemotron",
         '<tool_calls>[{"name": "f", "arguments": {"a": 1}}]</tool_calls>',

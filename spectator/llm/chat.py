@@ -12,11 +12,7 @@ Message = Mapping[str, Any]
 
 
 class FrozenMessage(dict[str, Any]):
-    """A message that no longer changes, with its cached JSON and hash.
-
-    Args:
-        message: The message.
-    """
+    """A message that no longer changes, with its cached JSON and hash."""
 
     __slots__ = ("encoded", "hashed")
 
@@ -29,11 +25,7 @@ class FrozenMessage(dict[str, Any]):
 
 
 class FrozenTools(list[Mapping[str, Any]]):
-    """Tools that no longer change, with their cached JSON.
-
-    Args:
-        tools: The tools.
-    """
+    """Tools that no longer change, with their cached JSON."""
 
     __slots__ = ("canonical", "encoded")
 
@@ -159,7 +151,6 @@ class ToolCall:
 
     Args:
         id: The endpoint's id; empty if it gave none.
-        name: Name of the tool.
         arguments: The arguments as text; should be a JSON object.
         verbatim: Members that this library does not know, to send back unchanged.
     """
@@ -222,7 +213,6 @@ class ChatAnswer:
         weight_version: Version of the weights; the last one, if they changed during the answer.
         weight_versions: Runs of ``(version, tokens)`` over the tokens of the answer, in order; 0 tokens if
             the endpoint does not assign tokens to versions.
-        usage: Token usage.
         logprobs: Log probability of each token of the answer, shape ``(tokens_out,)``.
         token_ids: Ids of the tokens of the answer, same shape.
         prompt_token_ids: Ids of the tokens of the prompt, shape ``(tokens_in,)``.

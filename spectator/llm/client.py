@@ -132,7 +132,6 @@ class ChatClient:
     Args:
         transport: The connections; closed by :meth:`aclose`.
         address: The endpoint's address.
-        clock: Time.
         rng: Draws random delays.
         key: The endpoint's key, if it needs one.
         limits: Time and size limits; default: ``ClientLimits()``.
@@ -199,7 +198,6 @@ class ChatClient:
         Cancelling closes the connection at once.
 
         Args:
-            request: The request.
             deadline: Seconds from now until the time is up, retries included.
             session: Name of the session, for endpoints that route by session.
             on_delta: Called with parts of the answer, if ``request.stream`` is set.
@@ -250,7 +248,6 @@ class ChatClient:
         """Return the token ids of a conversation, as the endpoint's chat template makes them (vLLM).
 
         Args:
-            model: Name of the model.
             messages: The conversation.
             deadline: Seconds from now until the time is up, retries included.
             opens_answer: Whether to add what the template writes before an answer.

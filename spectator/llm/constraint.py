@@ -82,7 +82,6 @@ def answer_schema(legal: Sequence[LegalAction], subset: Subset, most: int = 1) -
     """Return the schema of an answer in JSON that names a legal action, its reason first.
 
     Args:
-        legal: The actions that are legal now.
         subset: Who reads the schema.
         most: Maximum number of actions.
 

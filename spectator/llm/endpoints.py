@@ -285,7 +285,6 @@ class Provider:
 
     Args:
         label: Display name.
-        base_url: Base URL of its API.
         form: API that it uses.
         key_env: Environment variable that usually holds its key; ``None`` if it needs no key.
         max_tokens_field: See :class:`spectator.llm.chat.ChatRequest`.

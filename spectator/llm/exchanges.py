@@ -116,8 +116,6 @@ def call_answered(
     """Return the complete record of an answered call, including tokens.
 
     Args:
-        request: The request.
-        answer: The answer.
         settings: Settings of the captain that reach the endpoint, without secrets.
     """
     first_token_s = answer.first_token_s
@@ -262,7 +260,6 @@ class RecordedExchange:
     """One recorded request to a model, and its reply or failure.
 
     Args:
-        turn: The turn of the decision.
         actor: The seat that had to decide.
         request: Hash of the request; see :func:`fingerprint`.
         messages: The request's messages.

@@ -107,7 +107,6 @@ class Sign:
     Args:
         kind: Where it stands.
         words: The signs, as they are written.
-        fault: Their fault.
         by: Who writes them.
         status: The HTTP status that a ``code`` or ``type`` stands for in a stream.
         within: HTTP statuses whose message is searched for a ``text``.

@@ -30,7 +30,6 @@ def tokens_of(call: ModelCall, body: Mapping[str, Any]) -> Tokens:
     """Return the tokens of a recorded call, one part per version of the weights.
 
     Args:
-        call: The call.
         body: The request's body; ``return_token_ids`` and ``logprobs`` select what to return.
     """
     ids = call.token_ids if body.get("return_token_ids") else None
@@ -57,7 +56,6 @@ def completion(reply: Reply, about: Mapping[str, Any], tokens: Tokens = ()) -> d
     """Return the completion for ``reply``.
 
     Args:
-        reply: The recorded reply.
         about: ``id`` and ``created`` of the completion.
         tokens: Tokens from :func:`tokens_of`; of several versions of the weights only the last is included.
     """

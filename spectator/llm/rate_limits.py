@@ -46,13 +46,7 @@ class AdaptiveLimit:
     """
 
     def __init__(
-        self,
-        clock: Clock,
-        *,
-        start: int = 16,
-        lowest: int = 1,
-        highest: int = 1024,
-        slow_start: bool = False,
+        self, clock: Clock, *, start: int = 16, lowest: int = 1, highest: int = 1024, slow_start: bool = False
     ) -> None:
         if not 1 <= lowest <= start <= highest:
             raise ValueError("limits must satisfy 1 <= lowest <= start <= highest")
@@ -187,7 +181,6 @@ class SharedLimits:
     Args:
         folder: Folder of the files; created if missing.
         endpoint: Identifies the limits: address, model and account, equal in all processes.
-        clock: Time.
     """
 
     def __init__(self, folder: Path, endpoint: str, clock: Clock) -> None:
@@ -365,7 +358,6 @@ class RateLimiter:
     asks one of them to wait, all wait. Used from one event loop at a time.
 
     Args:
-        clock: Time.
         requests_per_minute: Limit of requests per minute; ``None`` for no limit.
         tokens_per_minute: Limit of tokens per minute, of prompts and answers; ``None`` for no limit.
         concurrency: Limit of concurrent requests; ``None`` for an adaptive limit that starts with

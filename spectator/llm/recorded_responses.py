@@ -132,7 +132,6 @@ class RecordingTransport:
     """A transport that records every response and the limits in its headers.
 
     Args:
-        transport: The actual transport.
         key: Masked where the endpoint repeats it.
     """
 

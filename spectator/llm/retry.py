@@ -10,7 +10,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from types import TracebackType
 from typing import Any, Final, Self
 
 import orjson
@@ -55,7 +54,6 @@ def rejected_answer(status: int, body: bytes) -> dict[str, Any] | None:
 
     Args:
         status: HTTP status; 200 for an error within an answer.
-        body: The body.
 
     >>> said = rejected_answer(400, b'{"error": {"code": "tool_use_failed", "failed_generation": "<say"}}')
     >>> said["choices"][0]["finish_reason"], said["choices"][0]["message"]
@@ -288,14 +286,11 @@ class BreakerRequest(AbstractContextManager[None]):
     """One request through a breaker; its exit reports success or failure.
 
     Args:
-        breaker: The breaker to report to.
         probe: Whether the request probes the endpoint after a pause.
     """
 
     breaker: CircuitBreaker
     probe: bool
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         self.breaker.settle(error, self.probe)

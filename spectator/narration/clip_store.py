@@ -159,14 +159,9 @@ class ClipStore:
         self._shared = shared
         self._limit = limit_bytes
         self._sizes: OrderedDict[str, tuple[StoredClip, int]] = OrderedDict()
-        self._total = 0
+        self.total_bytes = 0
         self._pending: dict[str, _PendingClip] = {}
         self._read = False
-
-    @property
-    def total_bytes(self) -> int:
-        """Size of all clips."""
-        return self._total
 
     def path(self, name: str) -> Path | None:
         """Return the path for a clip of this name; ``None`` if the name is invalid."""
@@ -248,15 +243,15 @@ class ClipStore:
 
     def _add(self, key: str, clip: StoredClip, size: int) -> None:
         _, before = self._sizes.get(key, (clip, 0))
-        self._total -= before
+        self.total_bytes -= before
         self._sizes[key] = clip, size
-        self._total += size
+        self.total_bytes += size
 
     async def _make_room(self) -> None:
         removed = []
-        while self._total > self._limit and self._sizes:
+        while self.total_bytes > self._limit and self._sizes:
             _, (clip, size) = self._sizes.popitem(last=False)
-            self._total -= size
+            self.total_bytes -= size
             removed.append(self._folder / clip.name)
         if removed:
             await asyncio.to_thread(_unlink, removed)

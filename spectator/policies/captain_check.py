@@ -110,8 +110,6 @@ class CaptainCheck:
     """Tests a captain's endpoint with a few requests.
 
     Args:
-        captain: The captain.
-        client: Client of its endpoint.
         limits: Limits in the endpoint's headers; filled during the test.
         context: Whether to test a prompt of the longest allowed length.
     """

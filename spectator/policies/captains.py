@@ -191,9 +191,7 @@ class ModelCaptain(BaseModel):
         default=None, ge=0, description="US dollars per million prompt tokens read from the endpoint's cache"
     )
     history_tokens: int = Field(
-        default=2_000,
-        ge=256,
-        description="Tokens of past turns after which the conversation restarts",
+        default=2_000, ge=256, description="Tokens of past turns after which the conversation restarts"
     )
     extra: dict[str, Any] = Field(default_factory=dict, description="Further fields of the request")
 

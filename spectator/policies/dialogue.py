@@ -167,7 +167,6 @@ class Dialogue:
     Args:
         room: Token limit of a prompt; the rules and the current situation are always included.
         history_room: Token limit of the messages after the beginning.
-        estimate: Estimates tokens.
         style: How the model names its actions.
         whole_situations: Whether every message contains the whole situation, not only changes.
     """
@@ -371,7 +370,6 @@ class LinePrompts:
     """Builds the conversations of one seat, each of which extends the previous one.
 
     Args:
-        settings: The model's settings.
         briefing: Description of the seat.
     """
 

@@ -51,7 +51,6 @@ class HumanPolicy:
     Args:
         briefing: Makes the world's actions.
         fallback: Decides when the time is up.
-        clock: Time.
         limit_s: Seconds for one decision; the episode may allow less.
     """
 
@@ -191,7 +190,6 @@ def human_preset(
     Args:
         briefing: Description of the seat.
         fallback: Makes, from a seed, the scripted policy that decides when the time is up.
-        clock: Time.
         limit_s: Seconds for one decision.
         missing: What is needed before a person can play here; ``None`` if nothing.
     """

@@ -82,11 +82,9 @@ class ModelPolicy:
 
     Args:
         client: Client of the endpoint; closed by :meth:`aclose` if ``closes_client``.
-        settings: The model's settings.
         briefing: Description of the seat.
         fallback: Decides if the model gives no usable answer; its decisions are marked.
         seed: Sampling seed, if the endpoint accepts one.
-        clock: Time.
         session: Name for endpoints that route by session.
         closes_client: Whether this policy is the client's only user.
         edit: Changes each conversation before it is sent and recorded, given the observation and the number

@@ -34,7 +34,6 @@ class CaptainEndpoints:
     Seats that share this object do not each probe a dead endpoint, and together stay within its limits.
 
     Args:
-        clock: Time.
         limits: Folder through which the processes of this machine share limits; ``None`` for limits per
             process.
     """
@@ -55,7 +54,6 @@ class CaptainEndpoints:
         """Return the rate limiter of a captain.
 
         Args:
-            name: Name of its preset.
             captain: The captain, with its limits.
         """
         if name not in self._pacings:
@@ -91,9 +89,7 @@ def captain_client(
     """Return a client with separate connections.
 
     Args:
-        captain: The captain.
         key: The endpoint's key, if it needs one.
-        clock: Time.
         rng: Draws random delays.
         breaker: Pauses requests when the endpoint keeps failing; ``None`` for no pauses.
         pacing: Rate limits; ``None`` for none.
@@ -149,9 +145,7 @@ def model_presets(
 
     Args:
         captains: The captains, by preset name.
-        seat: The seat.
         variables: Environment variables with the keys.
-        clock: Time.
         rng: Draws delays and session names. It is not seeded, so that clients do not wait in step and session
             names are never reused. Requests to a model depend on the episode's seed alone.
         endpoints: Shared breakers and limits; default: shared by these presets only.

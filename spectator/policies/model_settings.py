@@ -41,7 +41,6 @@ class ModelSettings:
             from which earlier messages are removed.
         constraint: How answers are constrained; see :mod:`spectator.llm.constraint`.
         subset: Who reads the schemas of constraints.
-        prompt: Size of the prompt.
         extra: Further fields of the request.
         recorded: The captain's settings as each call records them, with secrets masked.
         price_in: Price per million prompt tokens; 0 if unknown.

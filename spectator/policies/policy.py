@@ -142,7 +142,6 @@ class Remembers(Protocol):
         """Replay a recorded decision, without requests to endpoints and without spending.
 
         Args:
-            observation: The observation of the decision.
             decided: Data of the decision's ``decision.made``.
         """
         ...
@@ -310,7 +309,6 @@ class RandomFallback(ScriptedPolicy):
 
     Args:
         build: Makes a random captain from a seed.
-        seed: Seed of all draws.
     """
 
     def __init__(self, build: Callable[[int], Policy], seed: int) -> None:

@@ -159,7 +159,6 @@ def instructions(
     """Return the system message: role, form of the messages, and form of the answer.
 
     Args:
-        actor: The actor of the seat.
         task: The game and its goal.
         style: How the model names an action.
         actions_per_answer: Maximum number of actions in one answer.
@@ -213,8 +212,6 @@ def call_text(
 
     Args:
         style: How the model names an action.
-        tool: The tool.
-        arguments: Its arguments.
         reason: The reason for it; may be empty.
         listed: Whether answers hold a list of actions.
 

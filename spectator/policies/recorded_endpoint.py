@@ -7,7 +7,7 @@ from collections.abc import Coroutine, Mapping
 from typing import Any, Final, TypeVar
 
 from spectator.errors import EndpointRefused, EndpointResting
-from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
+from spectator.llm.chat import ChatAnswer, ChatRequest
 from spectator.llm.constraint import FAILED_STATUS, REJECTED_STATUSES
 from spectator.llm.exchanges import answer_of, fingerprint
 from spectator.llm.tool_calls import CallRejected
@@ -61,14 +61,7 @@ class RecordedEndpoint:
         """Store the policy's decision of this time."""
         self.made = made
 
-    async def complete(
-        self,
-        request: ChatRequest,
-        *,
-        deadline: float,
-        session: str | None = None,
-        on_delta: OnDelta | None = None,
-    ) -> ChatAnswer:
+    async def complete(self, request: ChatRequest, **asked: Any) -> ChatAnswer:
         """Return the recorded answer, or fail if the recorded request failed."""
         if not self._due:
             if self._failed in UNUSABLE:
@@ -119,14 +112,7 @@ class RecordedEndpoint:
 class UnaskedEndpoint:
     """The client of a policy that only replays its record; every request fails."""
 
-    async def complete(
-        self,
-        request: ChatRequest,
-        *,
-        deadline: float,
-        session: str | None = None,
-        on_delta: OnDelta | None = None,
-    ) -> ChatAnswer:
+    async def complete(self, request: ChatRequest, **asked: Any) -> ChatAnswer:
         """Fail."""
         raise AssertionError("a policy that replays its record must not send requests")
 

@@ -23,7 +23,6 @@ class RequestSpending:
     """Sets aside the most that a request may use, and counts what it used, for decision and budget.
 
     Args:
-        settings: The model's settings.
         prompts: The conversation; estimates what the endpoint does not count.
     """
 

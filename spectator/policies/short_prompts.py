@@ -88,7 +88,6 @@ def signature(action: LegalAction, about: int = _ABOUT) -> str:
     """Return an action as one line: name, arguments with their ranges, description.
 
     Args:
-        action: The action.
         about: Maximum characters of the description.
 
     >>> share = {"type": "number", "minimum": 0, "maximum": 1}

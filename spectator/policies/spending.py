@@ -92,7 +92,6 @@ class SharedCaps:
     """Reservations of several processes that share caps.
 
     Args:
-        reserves: Store of all reservations.
         prefix: Prefix of the caps' names in the store, before ``tokens``, ``cost`` and ``seconds``.
         parts: Number of parts of a cap; a process reserves one at a time.
         by: Text to append to the message that a cap is reached.
@@ -195,8 +194,6 @@ class SpendLedger:
     spending of this process.
 
     Args:
-        day: Caps of a day.
-        episode: Caps of an episode.
         clock: Determines the day.
         whole: Caps of the whole run, over all days; default: none.
         day_shared: Reservations of the day's caps, if other processes share them.
@@ -408,7 +405,6 @@ class SeatBudget:
     """Budget of one seat of an episode.
 
     Args:
-        ledger: The ledger.
         caps: The seat's share of the episode's caps.
         spent: Its spending so far.
         among: Number of seats that share the episode's caps.

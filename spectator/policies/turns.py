@@ -157,7 +157,6 @@ class History:
 
     Args:
         room: Token limit of a prompt; the task and the current situation are always included.
-        estimate: Estimates tokens.
     """
 
     def __init__(self, room: int, estimate: TokenEstimate) -> None:
@@ -248,7 +247,6 @@ class DecisionInProgress:
     """One decision in progress.
 
     Args:
-        observation: The observation to decide on.
         began: Start time, on the monotonic clock.
         limit: Time limit, seconds.
         tools: The actions as tools, for the style ``tools``.
@@ -325,7 +323,6 @@ def read_calls(
 
     Args:
         answer: The model's answer.
-        legal: The actions that are legal now.
         text_field: The argument for the whole answer, in worlds that are played in free text.
         most: Maximum number of calls.
 

@@ -7,11 +7,11 @@ import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 from spectator.clock import Clock
 from spectator.errors import EndpointError, EndpointRefused
-from spectator.llm.chat import ChatAnswer, ChatRequest, OnDelta
+from spectator.llm.chat import ChatAnswer, ChatRequest
 from spectator.llm.endpoints import ApiKey
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.model import ModelPolicy
@@ -68,7 +68,6 @@ class VisitorKey:
     Args:
         key: The key; ``None`` if the endpoint needs none.
         words: Error messages for records.
-        clock: Time.
         left_s: Seconds until it expires; ``None`` for never.
 
     >>> from spectator.clock import SystemClock
@@ -123,7 +122,6 @@ class VisitorEndpoint:
     """An endpoint with a visitor's key; does not keep the key between requests.
 
     Args:
-        lent: The key.
         transport: Connections; closed by :meth:`aclose`.
         client: Makes a client over ``transport`` for a key.
     """
@@ -135,23 +133,14 @@ class VisitorEndpoint:
         self._transport = transport
         self._client = client
 
-    async def complete(
-        self,
-        request: ChatRequest,
-        *,
-        deadline: float,
-        session: str | None = None,
-        on_delta: OnDelta | None = None,
-    ) -> ChatAnswer:
+    async def complete(self, request: ChatRequest, **asked: Any) -> ChatAnswer:
         """See :class:`ChatEndpoint`.
 
         Raises:
             EndpointError: There is no answer; the message says what the visitor can do.
         """
         client, loop = self._client(self._lent.key()), asyncio.get_running_loop()
-        answer = loop.create_task(
-            client.complete(request, deadline=deadline, session=session, on_delta=on_delta)
-        )
+        answer = loop.create_task(client.complete(request, **asked))
         ended = loop.create_task(self._lent.ended())
         try:
             await asyncio.wait({answer, ended}, return_when=asyncio.FIRST_COMPLETED)
@@ -263,7 +252,6 @@ def expired_model(policy: str, label: str, clock: Clock) -> VisitorModel:
     Args:
         policy: Name of its preset in the record.
         label: Display name.
-        clock: Time.
     """
     hub = policy.startswith(HUB)
     lent = VisitorKey(None, HUB_WORDS if hub else OWN_WORDS, clock=clock)

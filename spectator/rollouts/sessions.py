@@ -49,7 +49,6 @@ class SessionStep:
     """One decision of the agent.
 
     Args:
-        session_id: Its session.
         step_id: Its number within the session, from 1.
         messages: The conversation as it was sent; empty if no model was asked.
         response: The model's answer, even an unusable one; ``None`` if there was none.

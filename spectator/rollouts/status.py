@@ -80,7 +80,6 @@ class RunStatus:
     """The status of a run.
 
     Args:
-        request: Its request.
         ends: Number of attempts by end reason.
         over: Episodes that are done.
         rewards: Rewards of the episodes that have one.

@@ -144,7 +144,6 @@ class RecyclingPool(Generic[JobT]):
 
     Args:
         jobs: What is to be played, in order; read as needed, so it may be long.
-        open_actor: Makes an actor for a job.
         size: Actors that may be leased at once, at least 1.
         on_failed: Called with each job whose actor could not be made.
         spare_factor: Actors ready or leased, as a multiple of ``size``, rounded up; at least 1.

@@ -176,7 +176,6 @@ class FollowedEpisode:
     """An attempt at an episode of a run.
 
     Args:
-        seed: Its seed.
         group_id: Its group; ``None`` for none.
         attempt: Which attempt it is, from 1.
         parent: The episode that it was forked from.

@@ -98,7 +98,6 @@ class WorkerProcesses:
         command: Starts a worker; its name is added.
         size: Workers at once, at least 1.
         journal_file: Its file; ``None`` for a database server.
-        progress: Reads the progress of the run.
     """
 
     def __init__(

@@ -85,7 +85,6 @@ class HttpStepper(RemoteStepper):
     Args:
         retries: Maximum number of retries of a request.
         backoff_s: Seconds before the first retry; doubled each time, with full jitter.
-        session: A shared client session, closed by its owner; a private one if omitted.
     """
 
     def __init__(
@@ -96,7 +95,6 @@ class HttpStepper(RemoteStepper):
         backoff_s: float = 0.5,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
-        session: aiohttp.ClientSession | None = None,
     ) -> None:
         super().__init__()
         import aiohttp
@@ -107,8 +105,7 @@ class HttpStepper(RemoteStepper):
         self._backoff = Backoff(backoff_s)
         self._sleep = sleep
         self._rng = rng or random.Random()
-        self._session = session
-        self._owns_session = session is None
+        self._session: aiohttp.ClientSession | None = None
         self._episode_id = ""
         self._steps = 0
         self._step_ids = where.step_ids
@@ -146,9 +143,8 @@ class HttpStepper(RemoteStepper):
                 if began:
                     await self._release()
         self._episode_id = ""  # not reached if cancelled: then the next call releases the environment
-        if self._owns_session:
-            self._session = None
-            await session.close()
+        self._session = None
+        await session.close()
 
     async def _begin(self, seed: int, options: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         if self._where.resets:
@@ -251,11 +247,7 @@ class HttpStepper(RemoteStepper):
 
 
 class _Refused(EnvironmentFault):
-    """The server rejected a request.
-
-    Args:
-        message: The error message.
-    """
+    """The server rejected a request."""
 
     def __init__(self, message: str, status: int) -> None:
         self.status = status

@@ -207,10 +207,7 @@ class SharedObject(HeldObject[_Object]):
     """
 
     def __init__(
-        self,
-        shared: SharedThread,
-        build: Callable[[], _Object],
-        dispose: Callable[[_Object], None] | None,
+        self, shared: SharedThread, build: Callable[[], _Object], dispose: Callable[[_Object], None] | None
     ) -> None:
         self._shared = shared
         self._build = build

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Coroutine, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self
 
 from ulid import ULID
@@ -192,9 +191,7 @@ class RecordedRun:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __deepcopy__(self, memo: object) -> Self:

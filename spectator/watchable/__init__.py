@@ -9,12 +9,6 @@ from spectator.watchable.watched_loop import WatchedEpisode, WatchedLoop, watch
 watchable = watch
 
 __all__ = [
-    "WAITING",
-    "EpisodePublisher",
-    "Spectator",
-    "Watchable",
-    "WatchedEpisode",
-    "WatchedLoop",
-    "watch",
+    "WAITING", "EpisodePublisher", "Spectator", "Watchable", "WatchedEpisode", "WatchedLoop", "watch",
     "watchable",
-]
+]  # fmt: skip

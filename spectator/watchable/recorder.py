@@ -311,10 +311,7 @@ class LoopRecorder:
         await self._record(touched, episodes, writer)
 
     async def _record(
-        self,
-        touched: Mapping[int, LiveRecord],
-        episodes: dict[int, LiveRecord],
-        writer: asyncio.StreamWriter,
+        self, touched: Mapping[int, LiveRecord], episodes: dict[int, LiveRecord], writer: asyncio.StreamWriter
     ) -> None:
         """Record new events; after an error, an episode is not recorded further."""
         recording = [self._append(one) for one in touched.values()]

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Final, Self, overload
 
 from spectator.watchable.env_forms import check_environment, is_environment
@@ -149,9 +148,7 @@ class WatchedEpisode:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if self.over:
             return
         if error is None:
@@ -322,9 +319,7 @@ class WatchedLoop:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from spectator.cli import main
 from spectator.collector.collector import CollectedEpisode, CollectTask, collect_episodes, record_episode
 from spectator.collector.generation import Generated
 from spectator.errors import SequenceConflict
 from spectator.journal.sql_journal import SqlJournal
+from tests.commands import spectator
 from tests.llm.brains import counter, read_situation
 
 
@@ -43,7 +43,7 @@ def alternating() -> Any:
 
 
 def command(folder: Path, *arguments: str) -> Result:
-    return CliRunner().invoke(main, [*arguments, "--data-dir", str(folder)])
+    return spectator(*arguments, "--data-dir", folder)
 
 
 def test_what_was_collected_is_a_record_like_any_other(tmp_path: Path) -> None:

@@ -16,7 +16,6 @@ import pytest
 from pydantic import SecretStr
 
 from tests.coming_back import watch
-from tests.postgres import Cluster
 from tests.server.test_two_servers import missing_others_soon, running, start
 from tests.serving import (
     PATIENCE_S,
@@ -34,11 +33,6 @@ VIEWERS = 6
 TURNS = 80
 KILLED_AFTER = 90
 """Events, three a turn: they take longer than the 2 s from one sign of life to the next."""
-
-
-@pytest.fixture(scope="module")
-def url(postgres: Cluster) -> str:
-    return postgres.url(postgres.make())
 
 
 @pytest.fixture(scope="module")

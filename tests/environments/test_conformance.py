@@ -12,7 +12,7 @@ import pytest
 
 from spectator.catalog import load_world, world_names
 from spectator.environments.conformance import ConformanceError, check_world
-from spectator.environments.contract import OfferedCall, OptionsModel, Question
+from spectator.environments.contract import OfferedCall, Question
 from spectator.environments.counting import WORLD
 from spectator.environments.counting.world import CountingEnvironment, snapshot_for
 from spectator.environments.world import World
@@ -93,10 +93,6 @@ def forgetful(snapshot: bytes, episode_id: str) -> bytes:
     """A snapshot of another episode whose generator begins anew."""
     state, payload, _ = json.loads(snapshot_for(snapshot, episode_id))
     return json.dumps([state, payload, random.Random(2).getstate()]).encode()
-
-
-class NoDefaults(OptionsModel):
-    turns: int
 
 
 def same_thrice(shown: Observation) -> Question:

@@ -21,11 +21,13 @@ from spectator.episodes.controls import Control, EpisodeLimits, Pace
 from spectator.episodes.crash_log import CrashLog
 from spectator.episodes.driver import Driver
 from spectator.episodes.plan import EpisodePlan, EpisodeRequest
+from spectator.episodes.recovery import Recovered, Recovery
 from spectator.episodes.restore import StopRequests
 from spectator.episodes.stream import EpisodeStream
 from spectator.episodes.supervisor import Supervisor
 from spectator.episodes.view import State, replay_state
 from spectator.events import RecordedEvent
+from spectator.journal.contract import Journal
 from spectator.steppers.local import OpenStepper, on_a_thread
 from tests.fakes import RecordingJournal, until
 
@@ -109,6 +111,13 @@ def check_fold(events: Sequence[RecordedEvent]) -> State:
     state = replay_state(events)
     assert '":null' not in repr(state).replace("None", "null").replace(" ", "").replace("'", '"')
     return state
+
+
+async def recover(journal: Journal, clock: Clock, supervisor: Supervisor | None = None) -> Recovered:
+    """Resume every episode that has no end, or end it."""
+    recovery = Recovery(journal, clock, supervisor)
+    await recovery.find()
+    return await recovery.run()
 
 
 async def drive(

@@ -21,12 +21,12 @@ from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.world import World
 from spectator.episodes import supervisor as hosting
 from spectator.episodes.checkpoints import Checkpointer, episode_snapshot, memories
-from spectator.episodes.recovery import Recovered, recover
+from spectator.episodes.recovery import Recovered
 from spectator.events import RecordedEvent, decode_json, encode_json
 from spectator.journal.encoding import compressed, expanded
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.policy import Decision, Policy, ScriptedPolicy
-from tests.episodes.harness import end_of, no_environment_threads, supervising
+from tests.episodes.harness import end_of, no_environment_threads, recover, supervising
 from tests.episodes.test_playing_on import played, step_ends, told, url_of
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
@@ -93,24 +93,21 @@ async def gone_on(folder: Path) -> list[RecordedEvent]:
     ],
     ids=["counting", "counting-random", "cricket", "cricket-random", "cricket-tactician"],
 )
-def test_the_future_is_the_same_from_a_checkpoint_as_without_a_death(
+async def test_the_future_is_the_same_from_a_checkpoint_as_without_a_death(
     tmp_path: Path, compared: list[int], fields: dict[str, Any], every: int
 ) -> None:
-    async def scenario() -> None:
-        whole = await played(tmp_path, **fields)
-        newest, older = kept(tmp_path / "whole")
-        cuts = step_ends(whole)
-        before = max(cut for cut in cuts if cut < older)
-        for cut in [before, *(cut for cut in cuts if cut >= older)][::every]:
-            compared.clear()
-            events = await gone_on(died_after(tmp_path, cut))
-            stood = next((seq for seq in (newest, older) if seq <= cut), 0)
-            assert compared == list(range(stood + 1, cut + 1)), "only what follows the checkpoint"
-            assert [one.text for one in events[:cut]] == [one.text for one in whole[:cut]]
-            assert told(events) == told(whole)
-            assert end_of(events)["reason"] == "finished"
-
-    asyncio.run(scenario())
+    whole = await played(tmp_path, **fields)
+    newest, older = kept(tmp_path / "whole")
+    cuts = step_ends(whole)
+    before = max(cut for cut in cuts if cut < older)
+    for cut in [before, *(cut for cut in cuts if cut >= older)][::every]:
+        compared.clear()
+        events = await gone_on(died_after(tmp_path, cut))
+        stood = next((seq for seq in (newest, older) if seq <= cut), 0)
+        assert compared == list(range(stood + 1, cut + 1)), "only what follows the checkpoint"
+        assert [one.text for one in events[:cut]] == [one.text for one in whole[:cut]]
+        assert told(events) == told(whole)
+        assert end_of(events)["reason"] == "finished"
 
 
 def altered(row: tuple[bytes, bytes], **changes: Any) -> tuple[bytes, bytes]:
@@ -146,30 +143,27 @@ UNFIT: dict[str, Callable[[tuple[bytes, bytes]], tuple[bytes, bytes]]] = {
 
 
 @pytest.mark.parametrize("what", UNFIT)
-def test_a_checkpoint_that_is_damaged_or_does_not_fit_is_ignored_with_a_warning(
+async def test_a_checkpoint_that_is_damaged_or_does_not_fit_is_ignored_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, compared: list[int], what: str
 ) -> None:
     """The newest: the one before it is gone on from. Both: the record is."""
 
-    async def scenario() -> None:
-        whole = await played(tmp_path, **COUNT, captain="random")
-        newest, older = kept(tmp_path / "whole")
-        cut = max(cut for cut in step_ends(whole) if cut > newest)
-        for damaged, stood in (((newest,), older), ((newest, older), 0)):
-            shutil.rmtree(tmp_path / f"died-{cut}", ignore_errors=True)
-            left = died_after(tmp_path, cut)
-            damage(left, damaged, UNFIT[what])
-            compared.clear()
-            caplog.clear()
-            with caplog.at_level(logging.WARNING):
-                events = await gone_on(left)
-            assert told(events) == told(whole)
-            replayed = list(range(stood + 1, cut + 1))
-            assert compared[-len(replayed) :] == replayed
-            for seq in damaged:
-                assert f"checkpoint after event {seq} " in caplog.text
-
-    asyncio.run(scenario())
+    whole = await played(tmp_path, **COUNT, captain="random")
+    newest, older = kept(tmp_path / "whole")
+    cut = max(cut for cut in step_ends(whole) if cut > newest)
+    for damaged, stood in (((newest,), older), ((newest, older), 0)):
+        shutil.rmtree(tmp_path / f"died-{cut}", ignore_errors=True)
+        left = died_after(tmp_path, cut)
+        damage(left, damaged, UNFIT[what])
+        compared.clear()
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            events = await gone_on(left)
+        assert told(events) == told(whole)
+        replayed = list(range(stood + 1, cut + 1))
+        assert compared[-len(replayed) :] == replayed
+        for seq in damaged:
+            assert f"checkpoint after event {seq} " in caplog.text
 
 
 def damage(
@@ -185,23 +179,20 @@ def damage(
             )
 
 
-def test_a_tail_that_is_forged_is_found_out_from_a_checkpoint_too(tmp_path: Path) -> None:
+async def test_a_tail_that_is_forged_is_found_out_from_a_checkpoint_too(tmp_path: Path) -> None:
     """The record after it is compared; its digests are made to fit, as a forger would."""
 
-    async def scenario() -> None:
-        whole = await played(tmp_path, **COUNT)
-        newest, older = kept(tmp_path / "whole")
-        cut = max(cut for cut in step_ends(whole) if cut < newest)
-        left = died_after(tmp_path, cut)
-        with closing(sqlite3.connect(left / "journal.db")) as connection, connection:
-            forge(connection, older + 1)
-        journal = await SqlJournal.open(url_of(left))
-        async with supervising(journal=journal) as stage:
-            recovered = await recover(journal, SystemClock(), stage.supervisor)
-        assert recovered == Recovered(interrupted=["ep-0001"])
-        await journal.aclose()
-
-    asyncio.run(scenario())
+    whole = await played(tmp_path, **COUNT)
+    newest, older = kept(tmp_path / "whole")
+    cut = max(cut for cut in step_ends(whole) if cut < newest)
+    left = died_after(tmp_path, cut)
+    with closing(sqlite3.connect(left / "journal.db")) as connection, connection:
+        forge(connection, older + 1)
+    journal = await SqlJournal.open(url_of(left))
+    async with supervising(journal=journal) as stage:
+        recovered = await recover(journal, SystemClock(), stage.supervisor)
+    assert recovered == Recovered(interrupted=["ep-0001"])
+    await journal.aclose()
 
 
 def forge(journal: sqlite3.Connection, seq: int) -> None:
@@ -240,20 +231,17 @@ def test_whose_past_is_needed_and_whose_is_not() -> None:
     assert memories({"a": careful, "b": Forgetful()}) is None
 
 
-def test_an_episode_whose_captain_needs_its_past_has_no_checkpoints(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        preset = COUNTING.captains["heuristic"]
-        forgetful = type(preset)("heuristic", "F", "F", "heuristic", lambda seed: Forgetful())
-        world = World(
-            **{**{n: getattr(COUNTING, n) for n in COUNTING.__slots__}, "captains": {"heuristic": forgetful}}
-        )
-        journal = await SqlJournal.open(url_of(tmp_path))
-        async with supervising(world, journal=journal) as stage:
-            await (await stage.start(options=COUNT["options"])).wait()
-        await journal.aclose()
-        assert kept(tmp_path) == []
-
-    asyncio.run(scenario())
+async def test_an_episode_whose_captain_needs_its_past_has_no_checkpoints(tmp_path: Path) -> None:
+    preset = COUNTING.captains["heuristic"]
+    forgetful = type(preset)("heuristic", "F", "F", "heuristic", lambda seed: Forgetful())
+    world = World(
+        **{**{n: getattr(COUNTING, n) for n in COUNTING.__slots__}, "captains": {"heuristic": forgetful}}
+    )
+    journal = await SqlJournal.open(url_of(tmp_path))
+    async with supervising(world, journal=journal) as stage:
+        await (await stage.start(options=COUNT["options"])).wait()
+    await journal.aclose()
+    assert kept(tmp_path) == []
 
 
 class Stubborn(ScriptedPolicy):
@@ -271,36 +259,33 @@ class Stubborn(ScriptedPolicy):
         """Nothing."""
 
 
-def test_none_is_made_right_after_a_refusal_which_whoever_is_asked_next_is_told(
+async def test_none_is_made_right_after_a_refusal_which_whoever_is_asked_next_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A snapshot does not hold what was refused: who went on from it would be asked another question."""
     monkeypatch.setattr(hosting, "Checkpointer", partial(Checkpointer, characters=1))
 
-    async def scenario() -> None:
-        stubborn = replace(COUNTING.captains["heuristic"], build=lambda seed: Stubborn())
-        world = replace(COUNTING, captains={**COUNTING.captains, "heuristic": stubborn})
-        (tmp_path / "whole").mkdir()
-        journal = await SqlJournal.open(url_of(tmp_path / "whole"))
+    stubborn = replace(COUNTING.captains["heuristic"], build=lambda seed: Stubborn())
+    world = replace(COUNTING, captains={**COUNTING.captains, "heuristic": stubborn})
+    (tmp_path / "whole").mkdir()
+    journal = await SqlJournal.open(url_of(tmp_path / "whole"))
+    async with supervising(world, journal=journal) as stage:
+        await (await stage.start(options=COUNT["options"])).wait()
+    whole = await journal.read("ep-0001")
+    await journal.aclose()
+    steps = {one.event.turn: one.event.type for one in whole if one.event.type != "step.taken"}
+    assert "action.refused" in steps.values()
+    for seq in kept(tmp_path / "whole"):
+        assert steps[whole[seq - 1].event.turn] != "action.refused"
+        cut = min(one for one in step_ends(whole) if one >= seq)
+        journal = await SqlJournal.open(url_of(died_after(tmp_path, cut)))
         async with supervising(world, journal=journal) as stage:
-            await (await stage.start(options=COUNT["options"])).wait()
-        whole = await journal.read("ep-0001")
+            stage.supervisor.load = lambda name: world
+            await recover(journal, SystemClock(), stage.supervisor)
+            await stage.supervisor.running()[0].wait()
+        assert told(await journal.read("ep-0001")) == told(whole)
         await journal.aclose()
-        steps = {one.event.turn: one.event.type for one in whole if one.event.type != "step.taken"}
-        assert "action.refused" in steps.values()
-        for seq in kept(tmp_path / "whole"):
-            assert steps[whole[seq - 1].event.turn] != "action.refused"
-            cut = min(one for one in step_ends(whole) if one >= seq)
-            journal = await SqlJournal.open(url_of(died_after(tmp_path, cut)))
-            async with supervising(world, journal=journal) as stage:
-                stage.supervisor.load = lambda name: world
-                await recover(journal, SystemClock(), stage.supervisor)
-                await stage.supervisor.running()[0].wait()
-            assert told(await journal.read("ep-0001")) == told(whole)
-            await journal.aclose()
-        await no_environment_threads()
-
-    asyncio.run(scenario())
+    await no_environment_threads()
 
 
 def test_a_checkpoint_that_cannot_be_kept_costs_the_episode_nothing(
@@ -322,32 +307,26 @@ def test_a_checkpoint_that_cannot_be_kept_costs_the_episode_nothing(
     assert "has no checkpoints" in caplog.text
 
 
-def test_of_an_ended_episode_the_newest_alone_is_kept(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        await played(tmp_path, **COUNT)
-        assert len(kept(tmp_path / "whole")) == 2
-        left = died_after(tmp_path, kept(tmp_path / "whole")[0])
-        for folder, there in ((left, 2), (tmp_path / "whole", 1)):
-            journal = await SqlJournal.open(url_of(folder))
-            await journal.tidy()
-            await journal.aclose()
-            assert len(kept(folder)) == there
-
-    asyncio.run(scenario())
-
-
-def test_what_a_checkpoint_says_is_what_was_there(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        whole = await played(tmp_path, **COUNT)
-        left = died_after(tmp_path, kept(tmp_path / "whole")[0])
-        journal = await SqlJournal.open(url_of(left))
-        newest, _ = await journal.checkpoints("ep-0001")
-        stood = episode_snapshot(newest.body, COUNTING)
-        assert stood.turn == whole[newest.seq - 1].event.turn
-        assert stood.state["episode"]["turn"] == stood.turn
+async def test_of_an_ended_episode_the_newest_alone_is_kept(tmp_path: Path) -> None:
+    await played(tmp_path, **COUNT)
+    assert len(kept(tmp_path / "whole")) == 2
+    left = died_after(tmp_path, kept(tmp_path / "whole")[0])
+    for folder, there in ((left, 2), (tmp_path / "whole", 1)):
+        journal = await SqlJournal.open(url_of(folder))
+        await journal.tidy()
         await journal.aclose()
+        assert len(kept(folder)) == there
 
-    asyncio.run(scenario())
+
+async def test_what_a_checkpoint_says_is_what_was_there(tmp_path: Path) -> None:
+    whole = await played(tmp_path, **COUNT)
+    left = died_after(tmp_path, kept(tmp_path / "whole")[0])
+    journal = await SqlJournal.open(url_of(left))
+    newest, _ = await journal.checkpoints("ep-0001")
+    stood = episode_snapshot(newest.body, COUNTING)
+    assert stood.turn == whole[newest.seq - 1].event.turn
+    assert stood.state["episode"]["turn"] == stood.turn
+    await journal.aclose()
 
 
 def test_a_model_goes_on_from_a_checkpoint_and_is_asked_as_without_a_death(

@@ -37,10 +37,7 @@ def exchange(text: str, verbatim: dict[str, Any]) -> tuple[Any, Any]:
 def decisions(draw: st.DrawFn) -> Decision:
     given_: dict[str, Any] = draw(
         st.fixed_dictionaries(
-            {
-                "source": st.sampled_from(["model", "heuristic", "fallback", "nobody"]),
-                "reasoning": texts,
-            },
+            {"source": st.sampled_from(["model", "heuristic", "fallback", "nobody"]), "reasoning": texts},
             optional={
                 "raw_text": texts,
                 "model": texts,

@@ -46,18 +46,15 @@ def test_play_breathes_as_long_as_asked_at_the_pace_of_a_broadcast_only(
     assert asyncio.run(waited(pace, breaths)) == pytest.approx(wait, abs=0.125)
 
 
-def test_a_breath_is_over_where_the_pace_is_raised_meanwhile() -> None:
-    async def scenario() -> None:
-        clock = ManualClock()
-        control = Control(Pace.BROADCAST, clock)
-        control.breathe(60.0)
-        keeping = asyncio.get_running_loop().create_task(control.keep_pace(0.0, 1.0))
-        await until(lambda: clock.sleepers == 1)
-        control.set_pace(Pace.MAX)
-        await asyncio.wait_for(keeping, 5)
-        assert clock.monotonic() == 0.0
-
-    asyncio.run(scenario())
+async def test_a_breath_is_over_where_the_pace_is_raised_meanwhile() -> None:
+    clock = ManualClock()
+    control = Control(Pace.BROADCAST, clock)
+    control.breathe(60.0)
+    keeping = asyncio.get_running_loop().create_task(control.keep_pace(0.0, 1.0))
+    await until(lambda: clock.sleepers == 1)
+    control.set_pace(Pace.MAX)
+    await asyncio.wait_for(keeping, 5)
+    assert clock.monotonic() == 0.0
 
 
 @pytest.mark.parametrize("pace", list(Pace))

@@ -39,10 +39,7 @@ pytestmark = pytest.mark.usefixtures("nothing_blocks")
 STOP = EndRequest("stopped", "stopped by a test")
 
 
-def decides(
-    answer: Callable[..., Any],
-    closing: Callable[..., Any] = lambda: None,
-) -> tuple[Any, FakePolicy]:
+def decides(answer: Callable[..., Any], closing: Callable[..., Any] = lambda: None) -> tuple[Any, FakePolicy]:
     """A world whose captain answers so, and the captain."""
     policy = FakePolicy(answer, closing)
     return world_with(policy=lambda seed: policy), policy
@@ -197,7 +194,7 @@ def test_a_policy_that_hangs_in_closing_hides_no_end() -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-def test_a_policy_that_ignores_its_cancellation_is_given_up() -> None:
+async def test_a_policy_that_ignores_its_cancellation_is_given_up() -> None:
     release: list[int] = []
 
     async def stubborn(observation: Observation) -> Decision:
@@ -208,15 +205,12 @@ def test_a_policy_that_ignores_its_cancellation_is_given_up() -> None:
                 continue
         raise OSError("too late to matter")
 
-    async def scenario() -> None:
-        world, policy = decides(stubborn)
-        played = await drive(world, limits=EpisodeLimits(decision_s=0.03))
-        assert played.end["reason"] == "timeout"
-        assert policy.closed == 1
-        release.append(1)
-        await asyncio.sleep(0.05)
-
-    asyncio.run(scenario())
+    world, policy = decides(stubborn)
+    played = await drive(world, limits=EpisodeLimits(decision_s=0.03))
+    assert played.end["reason"] == "timeout"
+    assert policy.closed == 1
+    release.append(1)
+    await asyncio.sleep(0.05)
 
 
 # the world fails
@@ -371,22 +365,19 @@ def test_a_decision_that_never_comes() -> None:
 
 
 @pytest.mark.parametrize(("held_from", "limits"), [(1, {"step_s": 0.05}), (0, {"reset_s": 0.05})])
-def test_a_world_that_never_answers(held_from: int, limits: dict[str, float]) -> None:
+async def test_a_world_that_never_answers(held_from: int, limits: dict[str, float]) -> None:
     gate = threading.Event()
 
-    async def scenario() -> None:
-        policy = FakePolicy(counted)
-        world = world_with(
-            policy=lambda seed: policy, environment=lambda: HeldEnvironment(gate, held_from=held_from)
-        )
-        played = await drive(world, limits=EpisodeLimits(**limits))
-        assert played.end["reason"] == "timeout"
-        assert "did not answer within 0.05 s" in played.end["detail"]
-        assert policy.closed == 1
-        gate.set()
-        await no_environment_threads()
-
-    asyncio.run(scenario())
+    policy = FakePolicy(counted)
+    world = world_with(
+        policy=lambda seed: policy, environment=lambda: HeldEnvironment(gate, held_from=held_from)
+    )
+    played = await drive(world, limits=EpisodeLimits(**limits))
+    assert played.end["reason"] == "timeout"
+    assert "did not answer within 0.05 s" in played.end["detail"]
+    assert policy.closed == 1
+    gate.set()
+    await no_environment_threads()
 
 
 def test_an_episode_that_lasts_too_long() -> None:
@@ -549,7 +540,7 @@ def test_cancelled(where: str) -> None:
     asyncio.run(scenario())
 
 
-def test_cancelled_while_the_end_is_told_the_end_is_told_once() -> None:
+async def test_cancelled_while_the_end_is_told_the_end_is_told_once() -> None:
     hold = asyncio.Event()
     journal = RecordingJournal(hold=hold, hold_from=4)
 
@@ -557,10 +548,9 @@ def test_cancelled_while_the_end_is_told_the_end_is_told_once() -> None:
         await until(lambda: played.driver.ended is not None and journal.waiting)
         asyncio.get_running_loop().call_later(0.03, hold.set)
 
-    async def scenario() -> Played:
-        return await drive(world_with(), reach, journal=journal, cancel=True, turns=2)
-
-    assert asyncio.run(scenario()).end["reason"] == "finished"
+    assert (await drive(world_with(), reach, journal=journal, cancel=True, turns=2)).end[
+        "reason"
+    ] == "finished"
 
 
 class ClosesSlowly(ThreadStepper[Environment]):
@@ -578,7 +568,7 @@ class ClosesSlowly(ThreadStepper[Environment]):
 
 
 @pytest.mark.parametrize("cancel", [False, True])
-def test_the_environment_is_let_go_before_the_end_is_recorded(cancel: bool) -> None:
+async def test_the_environment_is_let_go_before_the_end_is_recorded(cancel: bool) -> None:
     """Else it is nobody's where the process dies in between: what has ended is not played on."""
     allowed, journal, world = asyncio.Event(), RecordingJournal(), world_with()
     stepper = ClosesSlowly(world, journal, allowed)
@@ -587,12 +577,9 @@ def test_the_environment_is_let_go_before_the_end_is_recorded(cancel: bool) -> N
         await until(lambda: bool(stepper.recorded))
         asyncio.get_running_loop().call_later(0.03, allowed.set)
 
-    async def scenario() -> Played:
-        return await drive(
-            world, reach, journal=journal, cancel=cancel, open_stepper=lambda *_: stepper, turns=2
-        )
-
-    assert asyncio.run(scenario()).end["reason"] == "finished", "though it was cancelled meanwhile"
+    assert (
+        await drive(world, reach, journal=journal, cancel=cancel, open_stepper=lambda *_: stepper, turns=2)
+    ).end["reason"] == "finished", "though it was cancelled meanwhile"
     assert stepper.recorded[0].count("step.taken") == 2
     assert "episode.ended" not in stepper.recorded[0]
 

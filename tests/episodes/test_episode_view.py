@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import asyncio
 import inspect
 from pathlib import Path
 
@@ -21,18 +20,15 @@ def test_a_view_asks_for_nothing_that_only_its_player_has() -> None:
     assert not asked_of_a_view() & {"pause", "resume", "set_pace", "end", "policy", "plan", "tell", "breathe"}
 
 
-def test_an_episode_that_runs_here_is_one() -> None:
-    async def scenario() -> None:
-        async with supervising() as stage:
-            view = await stage.start(options={"turns": 3})
-            methods = [name for name in asked_of_a_view() if inspect.isfunction(getattr(EpisodeView, name))]
-            assert methods and asked_of_a_view() <= set(dir(view))
-            for name in methods:
-                _, *parameters = inspect.signature(getattr(EpisodeView, name)).parameters.values()
-                assert [*inspect.signature(getattr(view, name)).parameters.values()] == parameters, name
-            await view.wait()
-
-    asyncio.run(scenario())
+async def test_an_episode_that_runs_here_is_one() -> None:
+    async with supervising() as stage:
+        view = await stage.start(options={"turns": 3})
+        methods = [name for name in asked_of_a_view() if inspect.isfunction(getattr(EpisodeView, name))]
+        assert methods and asked_of_a_view() <= set(dir(view))
+        for name in methods:
+            _, *parameters = inspect.signature(getattr(EpisodeView, name)).parameters.values()
+            assert [*inspect.signature(getattr(view, name)).parameters.values()] == parameters, name
+        await view.wait()
 
 
 def test_viewers_know_nothing_of_what_drives_an_episode() -> None:
@@ -42,14 +38,11 @@ def test_viewers_know_nothing_of_what_drives_an_episode() -> None:
                 assert node.module != "spectator.episodes.handle", path
 
 
-def test_state_and_subscription_belong_together() -> None:
-    async def scenario() -> None:
-        async with supervising() as stage:
-            view: EpisodeView = await stage.start(options={"turns": 3})
-            await view.open()
-            head, subscription = view.head_seq, view.subscribe(Overflow.CLOSE)
-            await view.wait()
-            heard = [recorded.event.seq async for batch in subscription for recorded in batch]
-            assert heard == list(range(head + 1, view.head_seq + 1))
-
-    asyncio.run(scenario())
+async def test_state_and_subscription_belong_together() -> None:
+    async with supervising() as stage:
+        view: EpisodeView = await stage.start(options={"turns": 3})
+        await view.open()
+        head, subscription = view.head_seq, view.subscribe(Overflow.CLOSE)
+        await view.wait()
+        heard = [recorded.event.seq async for batch in subscription for recorded in batch]
+        assert heard == list(range(head + 1, view.head_seq + 1))

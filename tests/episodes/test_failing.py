@@ -18,13 +18,12 @@ from spectator.environments.world import World
 from spectator.episodes.controls import Control, EndRequest
 from spectator.episodes.driver import Driver
 from spectator.episodes.plan import EpisodeRequest, plan_episode
-from spectator.episodes.recovery import recover
 from spectator.episodes.restore import UnfinishedRecord, rebuild
 from spectator.errors import EpisodeUnfinished, FailureClass, InvalidRequest, PolicyError
 from spectator.observations import Observation
 from spectator.policies.policy import Decision
 from spectator.steppers.local import on_a_thread
-from tests.episodes.harness import QUICK, drive, end_of, plan_of, stream_of, supervising, types
+from tests.episodes.harness import QUICK, drive, end_of, plan_of, recover, stream_of, supervising, types
 from tests.fakes import NO_JOURNAL, RecordingJournal, world_with
 
 TURNS = 4
@@ -100,67 +99,58 @@ def test_end_ends_it_with_the_class_and_carries_nothing_out() -> None:
     assert end_of(journal.events)["failure_class"] == "rate_limited"
 
 
-def test_suspend_leaves_it_without_an_end_and_it_can_be_played_on() -> None:
-    async def scenario() -> None:
-        world = failing()
-        journal, ended = await played(world, "suspend")
-        assert ended is None
-        assert types(journal.events)[-1] == "episode.suspended"
-        assert journal.events[-1].event.data == {
-            "actor": "counter",
-            "failure_class": "rate_limited",
-            "detail": "counter could not decide: busy: the endpoint waits",
-        }
-        assert journal.events[-1].event.patch["warning"]["message"].startswith("counter could not decide")
-        Failing.down = False
+async def test_suspend_leaves_it_without_an_end_and_it_can_be_played_on() -> None:
+    world = failing()
+    journal, ended = await played(world, "suspend")
+    assert ended is None
+    assert types(journal.events)[-1] == "episode.suspended"
+    assert journal.events[-1].event.data == {
+        "actor": "counter",
+        "failure_class": "rate_limited",
+        "detail": "counter could not decide: busy: the endpoint waits",
+    }
+    assert journal.events[-1].event.patch["warning"]["message"].startswith("counter could not decide")
+    Failing.down = False
+    rebuilt = await rebuild(
+        UnfinishedRecord.of(journal.events, NO_JOURNAL), limit_s=20, load=lambda name: world
+    )
+    assert rebuilt.plan.on_failure == "suspend" and rebuilt.attempt == 1
+    async with supervising(world, journal=journal) as stage:
+        episode = await stage.supervisor.play_on(rebuilt)
+        done = await episode.wait()
+    assert (done.reason, done.turns) == ("finished", TURNS)
+
+
+async def test_however_often_it_is_suspended_it_is_not_taken_for_what_kills_the_server() -> None:
+    world = failing()
+    journal, _ = await played(world, "suspend")
+    for _ in range(5):
         rebuilt = await rebuild(
             UnfinishedRecord.of(journal.events, NO_JOURNAL), limit_s=20, load=lambda name: world
         )
-        assert rebuilt.plan.on_failure == "suspend" and rebuilt.attempt == 1
+        assert rebuilt.attempt == 1
         async with supervising(world, journal=journal) as stage:
             episode = await stage.supervisor.play_on(rebuilt)
-            done = await episode.wait()
-        assert (done.reason, done.turns) == ("finished", TURNS)
-
-    asyncio.run(scenario())
-
-
-def test_however_often_it_is_suspended_it_is_not_taken_for_what_kills_the_server() -> None:
-    async def scenario() -> None:
-        world = failing()
-        journal, _ = await played(world, "suspend")
-        for _ in range(5):
-            rebuilt = await rebuild(
-                UnfinishedRecord.of(journal.events, NO_JOURNAL), limit_s=20, load=lambda name: world
-            )
-            assert rebuilt.attempt == 1
-            async with supervising(world, journal=journal) as stage:
-                episode = await stage.supervisor.play_on(rebuilt)
-                with pytest.raises(EpisodeUnfinished, match="can be resumed"):
-                    await episode.wait()
-        assert "episode.ended" not in types(journal.events)
-
-    asyncio.run(scenario())
+            with pytest.raises(EpisodeUnfinished, match="can be resumed"):
+                await episode.wait()
+    assert "episode.ended" not in types(journal.events)
 
 
-def test_a_suspended_episode_is_played_on_by_recovery(tmp_path: Path) -> None:
+async def test_a_suspended_episode_is_played_on_by_recovery(tmp_path: Path) -> None:
     from spectator.journal.sql_journal import SqlJournal
 
-    async def scenario() -> None:
-        world = failing()
-        left, _ = await played(world, "suspend")
-        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
-        await journal.append(left.events)
-        Failing.down = False
-        async with supervising(world, journal=journal) as stage:
-            stage.supervisor.load = lambda name: world
-            recovered = await recover(journal, SystemClock(), stage.supervisor)
-            assert recovered.playing == ["ep-test"]
-            done = await stage.supervisor.find("ep-test").wait()
-        assert done.reason == "finished"
-        await journal.aclose()
-
-    asyncio.run(scenario())
+    world = failing()
+    left, _ = await played(world, "suspend")
+    journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+    await journal.append(left.events)
+    Failing.down = False
+    async with supervising(world, journal=journal) as stage:
+        stage.supervisor.load = lambda name: world
+        recovered = await recover(journal, SystemClock(), stage.supervisor)
+        assert recovered.playing == ["ep-test"]
+        done = await stage.supervisor.find("ep-test").wait()
+    assert done.reason == "finished"
+    await journal.aclose()
 
 
 def test_a_rule_says_more_than_the_plan_and_hears_of_every_decision() -> None:
@@ -188,10 +178,7 @@ class Raising(CarefulCounter):
 
 @pytest.mark.parametrize(
     ("error", "failure_class"),
-    [
-        (RuntimeError("oh"), "policy_fault"),
-        (PolicyError("none", failure_class="spent"), "spent"),
-    ],
+    [(RuntimeError("oh"), "policy_fault"), (PolicyError("none", failure_class="spent"), "spent")],
 )
 @pytest.mark.parametrize("on_failure", ["fallback", "end", "suspend"])
 def test_a_captain_that_raises_ends_the_episode_or_suspends_it(
@@ -206,7 +193,7 @@ def test_a_captain_that_raises_ends_the_episode_or_suspends_it(
         assert ended is not None and ended.reason == "policy_error"
 
 
-def test_a_captain_that_cannot_be_built_suspends_an_episode_that_has_hardly_begun() -> None:
+async def test_a_captain_that_cannot_be_built_suspends_an_episode_that_has_hardly_begun() -> None:
     broken = [True]
 
     def build(seed: int) -> CarefulCounter:
@@ -214,18 +201,15 @@ def test_a_captain_that_cannot_be_built_suspends_an_episode_that_has_hardly_begu
             raise OSError("no key yet")
         return CarefulCounter()
 
-    async def scenario() -> None:
-        world = world_with(policy=build)
-        journal, ended = await played(world, "suspend")
-        assert ended is None and types(journal.events) == ["episode.started", "episode.suspended"]
-        broken[0] = False
-        rebuilt = await rebuild(
-            UnfinishedRecord.of(journal.events, NO_JOURNAL), limit_s=20, load=lambda name: world
-        )
-        async with supervising(world, journal=journal) as stage:
-            assert (await (await stage.supervisor.play_on(rebuilt)).wait()).reason == "finished"
-
-    asyncio.run(scenario())
+    world = world_with(policy=build)
+    journal, ended = await played(world, "suspend")
+    assert ended is None and types(journal.events) == ["episode.started", "episode.suspended"]
+    broken[0] = False
+    rebuilt = await rebuild(
+        UnfinishedRecord.of(journal.events, NO_JOURNAL), limit_s=20, load=lambda name: world
+    )
+    async with supervising(world, journal=journal) as stage:
+        assert (await (await stage.supervisor.play_on(rebuilt)).wait()).reason == "finished"
 
 
 class Vague(CarefulCounter):
@@ -254,26 +238,23 @@ def test_an_invented_class_is_no_decision() -> None:
     assert ended is not None and (ended.reason, ended.failure_class) == ("policy_error", "policy_fault")
 
 
-def test_other_ends_say_their_class() -> None:
-    async def scenario() -> None:
-        async def stop(played: Any) -> None:
-            await asyncio.sleep(0)
-            played.control.request_end(EndRequest("stopped", "enough"))
+async def test_other_ends_say_their_class() -> None:
+    async def stop(played: Any) -> None:
+        await asyncio.sleep(0)
+        played.control.request_end(EndRequest("stopped", "enough"))
 
-        stopped = await drive(world_with(), stop, turns=100_000)
-        assert stopped.end["failure_class"] == "cancelled"
-        capped = await drive(world_with(step_cap=lambda options: 2), turns=5)
-        assert (capped.end["reason"], capped.end["failure_class"]) == ("step_cap", "truncated")
-        fine = await drive(world_with(), turns=2)
-        assert "failure_class" not in fine.end
+    stopped = await drive(world_with(), stop, turns=100_000)
+    assert stopped.end["failure_class"] == "cancelled"
+    capped = await drive(world_with(step_cap=lambda options: 2), turns=5)
+    assert (capped.end["reason"], capped.end["failure_class"]) == ("step_cap", "truncated")
+    fine = await drive(world_with(), turns=2)
+    assert "failure_class" not in fine.end
 
-        def broken() -> Any:
-            raise OSError("no such dataset")
+    def broken() -> Any:
+        raise OSError("no such dataset")
 
-        faulty = await drive(world_with(environment=broken), turns=2)
-        assert (faulty.end["reason"], faulty.end["failure_class"]) == ("environment_error", "env_infra")
-
-    asyncio.run(scenario())
+    faulty = await drive(world_with(environment=broken), turns=2)
+    assert (faulty.end["reason"], faulty.end["failure_class"]) == ("environment_error", "env_infra")
 
 
 @pytest.mark.parametrize("asked", ["", "resign", "Fallback", None])

@@ -171,41 +171,33 @@ def test_whoever_joins_at_any_moment_misses_nothing_and_sees_nothing_twice(
     asyncio.run(scenario())
 
 
-def test_emissions_at_once_are_numbered_in_the_order_they_were_asked_for() -> None:
-    async def scenario() -> None:
-        journal = RecordingJournal()
-        stream = stream_of(world_with(), journal, MemoryBus())
-        await stream.emit(0, [core_fact(plan_of(world_with()).started())])
-        await asyncio.gather(*(stream.emit(n, [core_fact(Warned(message=str(n)))]) for n in range(30)))
-        assert [one.event.turn for one in journal.events[1:]] == list(range(30))
-        assert [one.event.seq for one in journal.events] == list(range(1, 32))
-
-    asyncio.run(scenario())
+async def test_emissions_at_once_are_numbered_in_the_order_they_were_asked_for() -> None:
+    journal = RecordingJournal()
+    stream = stream_of(world_with(), journal, MemoryBus())
+    await stream.emit(0, [core_fact(plan_of(world_with()).started())])
+    await asyncio.gather(*(stream.emit(n, [core_fact(Warned(message=str(n)))]) for n in range(30)))
+    assert [one.event.turn for one in journal.events[1:]] == list(range(30))
+    assert [one.event.seq for one in journal.events] == list(range(1, 32))
 
 
-def test_a_stream_has_a_first_event_and_a_last_one() -> None:
-    async def scenario() -> None:
-        world, journal = world_with(), RecordingJournal()
-        stream = stream_of(world, journal, MemoryBus())
-        warning = core_fact(Warned(message="x"))
-        with pytest.raises(EpisodeNotFound):
-            await stream.emit(0, [warning])
-        await stream.emit(0, [core_fact(plan_of(world).started())])
-        await stream.emit(0, [])
-        end = EpisodeEnded(
-            reason="stopped", score=None, result=None, turns=0, terminated=False, truncated=True
-        )
-        answers = await asyncio.gather(
-            stream.emit(0, [warning]),
-            stream.emit(0, [core_fact(end)]),
-            stream.emit(0, [warning]),
-            stream.emit(0, [core_fact(end)]),
-            return_exceptions=True,
-        )
-        assert [type(answer) for answer in answers] == [int, int, EpisodeOver, EpisodeOver]
-        assert types(journal.events) == ["episode.started", "warning", "episode.ended"]
-
-    asyncio.run(scenario())
+async def test_a_stream_has_a_first_event_and_a_last_one() -> None:
+    world, journal = world_with(), RecordingJournal()
+    stream = stream_of(world, journal, MemoryBus())
+    warning = core_fact(Warned(message="x"))
+    with pytest.raises(EpisodeNotFound):
+        await stream.emit(0, [warning])
+    await stream.emit(0, [core_fact(plan_of(world).started())])
+    await stream.emit(0, [])
+    end = EpisodeEnded(reason="stopped", score=None, result=None, turns=0, terminated=False, truncated=True)
+    answers = await asyncio.gather(
+        stream.emit(0, [warning]),
+        stream.emit(0, [core_fact(end)]),
+        stream.emit(0, [warning]),
+        stream.emit(0, [core_fact(end)]),
+        return_exceptions=True,
+    )
+    assert [type(answer) for answer in answers] == [int, int, EpisodeOver, EpisodeOver]
+    assert types(journal.events) == ["episode.started", "warning", "episode.ended"]
 
 
 # what the core shows

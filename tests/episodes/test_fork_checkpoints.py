@@ -118,28 +118,25 @@ def around(ends: Sequence[int], places: Sequence[int]) -> list[int]:
     [COUNT, RANDOM, MATCH, RIVALS, CAMPAIGN],
     ids=["counting", "counting-random", "cricket", "cricket-rivals", "collider"],
 )
-def test_wherever_it_begins_the_fork_is_the_same(
+async def test_wherever_it_begins_the_fork_is_the_same(
     tmp_path: Path, compared: list[int], monkeypatch: pytest.MonkeyPatch, fields: dict[str, Any]
 ) -> None:
-    async def scenario() -> None:
-        whole = await played(tmp_path / "whole", **fields)
-        ends = step_ends(whole)[:-1]
-        newest, older = kept(tmp_path / "whole")
-        bare = without_checkpoints(tmp_path / "whole")
-        for seq in around(ends, (older, newest)):
-            if seq >= len(whole) - 2:
-                continue
-            stood = next((place for place in (newest, older) if place <= seq), 0)
-            replayed = list(range(stood + 1, seq + 1))
-            compared.clear()
-            with monkeypatch.context() as small:
-                small.setattr(copying, "BATCH_CHARACTERS", 4000)
-                from_checkpoint = await forked(tmp_path / "whole", seq)
-            assert compared[: len(replayed)] == replayed, "only what follows the checkpoint"
-            assert compared[len(replayed)] == 1, "and then what was recorded is verified"
-            assert await forked(bare, seq) == from_checkpoint, f"at event {seq}"
-
-    asyncio.run(scenario())
+    whole = await played(tmp_path / "whole", **fields)
+    ends = step_ends(whole)[:-1]
+    newest, older = kept(tmp_path / "whole")
+    bare = without_checkpoints(tmp_path / "whole")
+    for seq in around(ends, (older, newest)):
+        if seq >= len(whole) - 2:
+            continue
+        stood = next((place for place in (newest, older) if place <= seq), 0)
+        replayed = list(range(stood + 1, seq + 1))
+        compared.clear()
+        with monkeypatch.context() as small:
+            small.setattr(copying, "BATCH_CHARACTERS", 4000)
+            from_checkpoint = await forked(tmp_path / "whole", seq)
+        assert compared[: len(replayed)] == replayed, "only what follows the checkpoint"
+        assert compared[len(replayed)] == 1, "and then what was recorded is verified"
+        assert await forked(bare, seq) == from_checkpoint, f"at event {seq}"
 
 
 def seated_by(person: bool, base_url: str = "") -> World:
@@ -166,20 +163,17 @@ def seated_by(person: bool, base_url: str = "") -> World:
     ],
     ids=["same", "afresh", "random", "seed", "seed-afresh", "captain", "opponent"],
 )
-def test_who_needs_the_past_is_shown_it(
+async def test_who_needs_the_past_is_shown_it(
     tmp_path: Path, compared: list[int], parent: dict[str, Any], who: dict[str, Any], from_checkpoint: bool
 ) -> None:
-    async def scenario() -> None:
-        whole = await played(tmp_path / "whole", **parent)
-        newest = kept(tmp_path / "whole")[0]
-        bare = without_checkpoints(tmp_path / "whole")
-        seq = min(end for end in step_ends(whole) if end > newest)
-        compared.clear()
-        child = await forked(tmp_path / "whole", seq, **who)
-        assert (compared[0] == newest + 1) is from_checkpoint
-        assert child == await forked(bare, seq, **who)
-
-    asyncio.run(scenario())
+    whole = await played(tmp_path / "whole", **parent)
+    newest = kept(tmp_path / "whole")[0]
+    bare = without_checkpoints(tmp_path / "whole")
+    seq = min(end for end in step_ends(whole) if end > newest)
+    compared.clear()
+    child = await forked(tmp_path / "whole", seq, **who)
+    assert (compared[0] == newest + 1) is from_checkpoint
+    assert child == await forked(bare, seq, **who)
 
 
 def test_a_model_begins_at_the_checkpoint_whether_it_stays_or_comes(
@@ -234,115 +228,94 @@ def test_a_model_that_is_asked_otherwise_now_takes_in_the_whole_past(
         asyncio.run(scenario(fake.base_url))
 
 
-def test_a_person_begins_at_the_checkpoint(tmp_path: Path, compared: list[int]) -> None:
-    async def scenario() -> None:
-        world = seated_by(True)
-        whole = await played(tmp_path / "whole", world, captain="random", options=COUNT["options"])
-        newest = kept(tmp_path / "whole")[0]
-        seq = min(end for end in step_ends(whole) if end > newest)
-        compared.clear()
-        child = await forked(tmp_path / "whole", seq, world, captain="person")
-        assert compared == list(range(newest + 1, seq + 1))
-        assert '"reason":"policy_error"' in child[-1], "nobody answers for it"
-
-    asyncio.run(scenario())
+async def test_a_person_begins_at_the_checkpoint(tmp_path: Path, compared: list[int]) -> None:
+    world = seated_by(True)
+    whole = await played(tmp_path / "whole", world, captain="random", options=COUNT["options"])
+    newest = kept(tmp_path / "whole")[0]
+    seq = min(end for end in step_ends(whole) if end > newest)
+    compared.clear()
+    child = await forked(tmp_path / "whole", seq, world, captain="person")
+    assert compared == list(range(newest + 1, seq + 1))
+    assert '"reason":"policy_error"' in child[-1], "nobody answers for it"
 
 
-def test_a_world_whose_snapshots_are_of_one_episode_is_played_from_the_beginning(
+async def test_a_world_whose_snapshots_are_of_one_episode_is_played_from_the_beginning(
     tmp_path: Path, compared: list[int]
 ) -> None:
-    async def scenario() -> None:
-        world = replace(COUNTING, snapshot_for=None)
-        whole = await played(tmp_path / "whole", world, options=COUNT["options"])
-        assert kept(tmp_path / "whole")
-        seq = step_ends(whole)[-3]
-        compared.clear()
-        await forked(tmp_path / "whole", seq, world)
-        assert compared == list(range(1, seq + 1))
-
-    asyncio.run(scenario())
+    world = replace(COUNTING, snapshot_for=None)
+    whole = await played(tmp_path / "whole", world, options=COUNT["options"])
+    assert kept(tmp_path / "whole")
+    seq = step_ends(whole)[-3]
+    compared.clear()
+    await forked(tmp_path / "whole", seq, world)
+    assert compared == list(range(1, seq + 1))
 
 
-def test_the_world_of_a_fork_is_the_fork_s(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        await played(tmp_path / "whole", **COUNT)
-        newest = kept(tmp_path / "whole")[0]
-        async with house(tmp_path / "whole") as stage:
-            forked_at = ForkRequest(PARENT, newest, pace=Pace.BROADCAST)
-            episode = await stage.supervisor.fork(forked_at)
-            await stage.supervisor.pause(episode.episode_id, by="test")
-            driver: Any = episode._driver
-            state = await driver._stepper.state(limit_s=None)
-            assert state["episode_id"] == episode.episode_id != PARENT
-
-    asyncio.run(scenario())
+async def test_the_world_of_a_fork_is_the_fork_s(tmp_path: Path) -> None:
+    await played(tmp_path / "whole", **COUNT)
+    newest = kept(tmp_path / "whole")[0]
+    async with house(tmp_path / "whole") as stage:
+        forked_at = ForkRequest(PARENT, newest, pace=Pace.BROADCAST)
+        episode = await stage.supervisor.fork(forked_at)
+        await stage.supervisor.pause(episode.episode_id, by="test")
+        driver: Any = episode._driver
+        state = await driver._stepper.state(limit_s=None)
+        assert state["episode_id"] == episode.episode_id != PARENT
 
 
 @pytest.mark.parametrize("what", UNFIT)
-def test_a_damaged_checkpoint_is_set_aside_with_a_warning(
+async def test_a_damaged_checkpoint_is_set_aside_with_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, compared: list[int], what: str
 ) -> None:
     """The newest: the one before it is gone on from. Both: the whole record is."""
 
-    async def scenario() -> None:
-        whole = await played(tmp_path / "whole", **RANDOM)
-        newest, older = kept(tmp_path / "whole")
-        seq = min(end for end in step_ends(whole) if end > newest)
-        child = await forked(without_checkpoints(tmp_path / "whole"), seq)
-        for damaged, stood in (((newest,), older), ((older,), 0)):
-            damage(tmp_path / "whole", damaged, UNFIT[what])
-            compared.clear()
-            caplog.clear()
-            with caplog.at_level(logging.WARNING):
-                assert await forked(tmp_path / "whole", seq) == child
-            replayed = list(range(stood + 1, seq + 1))
-            starts = range(len(compared))
-            assert any(compared[at : at + len(replayed)] == replayed for at in starts)
-            assert stood == 0 or compared.count(seq - 1) == 2, "here and in the fork that is verified"
-            assert f"checkpoint after event {damaged[0]} " in caplog.text
-
-    asyncio.run(scenario())
+    whole = await played(tmp_path / "whole", **RANDOM)
+    newest, older = kept(tmp_path / "whole")
+    seq = min(end for end in step_ends(whole) if end > newest)
+    child = await forked(without_checkpoints(tmp_path / "whole"), seq)
+    for damaged, stood in (((newest,), older), ((older,), 0)):
+        damage(tmp_path / "whole", damaged, UNFIT[what])
+        compared.clear()
+        caplog.clear()
+        with caplog.at_level(logging.WARNING):
+            assert await forked(tmp_path / "whole", seq) == child
+        replayed = list(range(stood + 1, seq + 1))
+        starts = range(len(compared))
+        assert any(compared[at : at + len(replayed)] == replayed for at in starts)
+        assert stood == 0 or compared.count(seq - 1) == 2, "here and in the fork that is verified"
+        assert f"checkpoint after event {damaged[0]} " in caplog.text
 
 
-def test_a_checkpoint_that_holds_a_view_alone_is_passed_over_without_a_warning(
+async def test_a_checkpoint_that_holds_a_view_alone_is_passed_over_without_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario() -> None:
-        whole = await played(tmp_path / "whole", **COUNT)
-        bare = without_checkpoints(tmp_path / "whole")
-        seq = step_ends(whole)[-3]
-        journal = await SqlJournal.open(url_of(bare))
-        await journal.keep_checkpoint(SavedView("e", seq, seq, {}).checkpoint(PARENT))
-        await journal.aclose()
-        with caplog.at_level(logging.WARNING):
-            assert await forked(bare, seq) == await forked(tmp_path / "whole", seq)
-        assert "checkpoint" not in caplog.text
-
-    asyncio.run(scenario())
+    whole = await played(tmp_path / "whole", **COUNT)
+    bare = without_checkpoints(tmp_path / "whole")
+    seq = step_ends(whole)[-3]
+    journal = await SqlJournal.open(url_of(bare))
+    await journal.keep_checkpoint(SavedView("e", seq, seq, {}).checkpoint(PARENT))
+    await journal.aclose()
+    with caplog.at_level(logging.WARNING):
+        assert await forked(bare, seq) == await forked(tmp_path / "whole", seq)
+    assert "checkpoint" not in caplog.text
 
 
-def test_a_forged_tail_is_refused_from_a_checkpoint_too(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        whole = await played(tmp_path / "whole", **COUNT)
-        newest = kept(tmp_path / "whole")[0]
-        seq = min(end for end in step_ends(whole) if end > newest)
-        with closing(sqlite3.connect(tmp_path / "whole" / "journal.db")) as journal, journal:
-            forge(journal, newest + 1)
-        assert "cannot be reproduced from its seed and decisions" in await refused(tmp_path / "whole", seq)
-
-    asyncio.run(scenario())
+async def test_a_forged_tail_is_refused_from_a_checkpoint_too(tmp_path: Path) -> None:
+    whole = await played(tmp_path / "whole", **COUNT)
+    newest = kept(tmp_path / "whole")[0]
+    seq = min(end for end in step_ends(whole) if end > newest)
+    with closing(sqlite3.connect(tmp_path / "whole" / "journal.db")) as journal, journal:
+        forge(journal, newest + 1)
+    assert "cannot be reproduced from its seed and decisions" in await refused(tmp_path / "whole", seq)
 
 
-def test_a_place_inside_a_step_is_refused_and_its_neighbours_are_named(
+async def test_a_place_inside_a_step_is_refused_and_its_neighbours_are_named(
     tmp_path: Path, compared: list[int]
 ) -> None:
-    async def scenario() -> None:
-        whole = await played(tmp_path / "whole", **COUNT)
-        newest = kept(tmp_path / "whole")[0]
-        for seq, before in ((newest + 1, newest), (newest + 4, newest + 3)):
-            assert whole[seq - 1].event.type == "decision.made"
-            compared.clear()
-            assert f"use {before}, the one before it" in await refused(tmp_path / "whole", seq)
-            assert compared == list(range(newest + 1, seq + 1)), "once, and not again from the beginning"
-
-    asyncio.run(scenario())
+    whole = await played(tmp_path / "whole", **COUNT)
+    newest = kept(tmp_path / "whole")[0]
+    for seq, before in ((newest + 1, newest), (newest + 4, newest + 3)):
+        assert whole[seq - 1].event.type == "decision.made"
+        compared.clear()
+        assert f"use {before}, the one before it" in await refused(tmp_path / "whole", seq)
+        assert compared == list(range(newest + 1, seq + 1)), "once, and not again from the beginning"

@@ -19,12 +19,12 @@ from spectator.clock import SystemClock
 from spectator.episodes import fork as copying
 from spectator.episodes.controls import Pace
 from spectator.episodes.fork import ForkRequest
-from spectator.episodes.recovery import Recovered, recover
+from spectator.episodes.recovery import Recovered
 from spectator.errors import EpisodeBusy, JournalError, JournalUnavailable
 from spectator.events import RecordedEvent
 from spectator.journal.contract import Attachments, EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal
-from tests.episodes.harness import Stage, no_environment_threads, supervising
+from tests.episodes.harness import Stage, no_environment_threads, recover, supervising
 from tests.episodes.test_forking import discrepancies
 from tests.episodes.test_playing_on import ROOT, step_ends, url_of
 
@@ -95,108 +95,90 @@ def rows(folder: Path) -> dict[str, set[str]]:
 ALONE = {"events": {PARENT}, "episodes": {PARENT}, "removals": set()}
 
 
-def test_a_fork_of_many_batches_is_found_only_when_it_is_whole(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with house(tmp_path) as (stage, journal, parent):
-            seq = step_ends(parent)[-4]
-            seen: list[Any] = []
+async def test_a_fork_of_many_batches_is_found_only_when_it_is_whole(tmp_path: Path) -> None:
+    async with house(tmp_path) as (stage, journal, parent):
+        seq = step_ends(parent)[-4]
+        seen: list[Any] = []
 
-            async def look(child: str) -> None:
-                await journal.tidy()  # housekeeping comes by meanwhile
-                await journal.remove(child)
-                found = await journal.episodes(EpisodeFilter())
-                seen.append((await journal.episode(child), [one.episode_id for one in found]))
+        async def look(child: str) -> None:
+            await journal.tidy()  # housekeeping comes by meanwhile
+            await journal.remove(child)
+            found = await journal.episodes(EpisodeFilter())
+            seen.append((await journal.episode(child), [one.episode_id for one in found]))
 
-            journal.after_batch = look
-            fork = await stage.supervisor.fork(ForkRequest(PARENT, seq, pace=Pace.MAX))
-            assert len(seen) > 3
-            assert all(summary is None and ids == [PARENT] for summary, ids in seen)
-            await fork.wait()
-            events = await journal.read(fork.episode_id)
-            assert await discrepancies(events) == []
-            assert [one.event.data for one in events[1:seq]] == [one.event.data for one in parent[1:seq]]
-            summary = await journal.episode(fork.episode_id)
-            assert summary is not None and summary.parent == PARENT
-            await journal.tidy()
-            assert len(await journal.read(fork.episode_id)) == len(events)
-        assert rows(tmp_path)["removals"] == set()
-
-    asyncio.run(scenario())
+        journal.after_batch = look
+        fork = await stage.supervisor.fork(ForkRequest(PARENT, seq, pace=Pace.MAX))
+        assert len(seen) > 3
+        assert all(summary is None and ids == [PARENT] for summary, ids in seen)
+        await fork.wait()
+        events = await journal.read(fork.episode_id)
+        assert await discrepancies(events) == []
+        assert [one.event.data for one in events[1:seq]] == [one.event.data for one in parent[1:seq]]
+        summary = await journal.episode(fork.episode_id)
+        assert summary is not None and summary.parent == PARENT
+        await journal.tidy()
+        assert len(await journal.read(fork.episode_id)) == len(events)
+    assert rows(tmp_path)["removals"] == set()
 
 
 @pytest.mark.parametrize("batch", [1, 3])
-def test_a_disk_that_fills_up_meanwhile_leaves_nothing_of_it(tmp_path: Path, batch: int) -> None:
-    async def scenario() -> None:
-        async with house(tmp_path) as (stage, journal, parent):
-            journal.fails_at = batch
-            seq = step_ends(parent)[-4]
-            with pytest.raises(JournalError, match="the disk is full"):
-                await stage.supervisor.fork(ForkRequest(PARENT, seq))
-            assert rows(tmp_path) == ALONE
-            assert stage.supervisor.free_slots == 1
-            fork = await stage.supervisor.fork(ForkRequest(PARENT, seq, pace=Pace.MAX))
-            await fork.wait()
-
-    asyncio.run(scenario())
+async def test_a_disk_that_fills_up_meanwhile_leaves_nothing_of_it(tmp_path: Path, batch: int) -> None:
+    async with house(tmp_path) as (stage, journal, parent):
+        journal.fails_at = batch
+        seq = step_ends(parent)[-4]
+        with pytest.raises(JournalError, match="the disk is full"):
+            await stage.supervisor.fork(ForkRequest(PARENT, seq))
+        assert rows(tmp_path) == ALONE
+        assert stage.supervisor.free_slots == 1
+        fork = await stage.supervisor.fork(ForkRequest(PARENT, seq, pace=Pace.MAX))
+        await fork.wait()
 
 
-def test_an_opening_that_cannot_be_recorded_leaves_nothing_of_it(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with house(tmp_path) as (stage, journal, parent):
-            journal.appends_fail = True
-            with pytest.raises(JournalError, match="the disk is full"):
-                await stage.supervisor.fork(ForkRequest(PARENT, step_ends(parent)[-4]))
-            await asyncio.gather(*(one for one in stage.supervisor._tasks._tasks))
-            assert rows(tmp_path) == ALONE
-            assert stage.supervisor.free_slots == 1
-
-    asyncio.run(scenario())
+async def test_an_opening_that_cannot_be_recorded_leaves_nothing_of_it(tmp_path: Path) -> None:
+    async with house(tmp_path) as (stage, journal, parent):
+        journal.appends_fail = True
+        with pytest.raises(JournalError, match="the disk is full"):
+            await stage.supervisor.fork(ForkRequest(PARENT, step_ends(parent)[-4]))
+        await asyncio.gather(*(one for one in stage.supervisor._tasks._tasks))
+        assert rows(tmp_path) == ALONE
+        assert stage.supervisor.free_slots == 1
 
 
-def test_who_goes_away_meanwhile_leaves_nothing_of_it(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with house(tmp_path) as (stage, journal, parent):
-            journal.waits_at = 3
-            forking = asyncio.ensure_future(stage.supervisor.fork(ForkRequest(PARENT, step_ends(parent)[-4])))
-            await journal.waiting.wait()
-            assert rows(tmp_path)["removals"]
-            forking.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await forking
-            assert rows(tmp_path) == ALONE
-            assert stage.supervisor.free_slots == 1
-
-    asyncio.run(scenario())
+async def test_who_goes_away_meanwhile_leaves_nothing_of_it(tmp_path: Path) -> None:
+    async with house(tmp_path) as (stage, journal, parent):
+        journal.waits_at = 3
+        forking = asyncio.ensure_future(stage.supervisor.fork(ForkRequest(PARENT, step_ends(parent)[-4])))
+        await journal.waiting.wait()
+        assert rows(tmp_path)["removals"]
+        forking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await forking
+        assert rows(tmp_path) == ALONE
+        assert stage.supervisor.free_slots == 1
 
 
-def test_a_server_that_goes_away_does_not_finish_it(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with house(tmp_path) as (stage, journal, parent):
+async def test_a_server_that_goes_away_does_not_finish_it(tmp_path: Path) -> None:
+    async with house(tmp_path) as (stage, journal, parent):
 
-            async def closing(child: str) -> None:
-                await stage.supervisor.suspend()
+        async def closing(child: str) -> None:
+            await stage.supervisor.suspend()
 
-            journal.after_batch = closing
-            with pytest.raises(EpisodeBusy):
-                await stage.supervisor.fork(ForkRequest(PARENT, step_ends(parent)[-4]))
-            assert rows(tmp_path) == ALONE
-
-    asyncio.run(scenario())
+        journal.after_batch = closing
+        with pytest.raises(EpisodeBusy):
+            await stage.supervisor.fork(ForkRequest(PARENT, step_ends(parent)[-4]))
+        assert rows(tmp_path) == ALONE
 
 
-def test_a_parent_that_is_removed_meanwhile_makes_no_fork(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with house(tmp_path) as (stage, journal, parent):
+async def test_a_parent_that_is_removed_meanwhile_makes_no_fork(tmp_path: Path) -> None:
+    async with house(tmp_path) as (stage, journal, parent):
 
-            async def removing(child: str) -> None:
-                await journal.remove(PARENT)
+        async def removing(child: str) -> None:
+            await journal.remove(PARENT)
 
-            journal.after_batch = removing
-            with pytest.raises(JournalError):
-                await stage.supervisor.fork(ForkRequest(PARENT, step_ends(parent)[-4]))
-            assert rows(tmp_path) == {"events": set(), "episodes": set(), "removals": set()}
-
-    asyncio.run(scenario())
+        journal.after_batch = removing
+        with pytest.raises(JournalError):
+            await stage.supervisor.fork(ForkRequest(PARENT, step_ends(parent)[-4]))
+        assert rows(tmp_path) == {"events": set(), "episodes": set(), "removals": set()}
 
 
 DYING = """

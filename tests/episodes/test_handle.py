@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Any
 
@@ -50,19 +49,13 @@ async def played(at_once: AtOnce) -> EpisodeHandle:
     return episode
 
 
-def test_whoever_starts_an_episode_that_is_over_at_once_has_started_it() -> None:
-    async def scenario() -> None:
-        episode = await played(AtOnce())
+async def test_whoever_starts_an_episode_that_is_over_at_once_has_started_it() -> None:
+    episode = await played(AtOnce())
+    await episode.begin()
+    assert (await episode.wait()).reason == "finished"
+
+
+async def test_whoever_starts_one_that_could_not_be_recorded_is_told_why() -> None:
+    episode = await played(AtOnce(JournalError("the disk is full")))
+    with pytest.raises(JournalError, match="the disk is full"):
         await episode.begin()
-        assert (await episode.wait()).reason == "finished"
-
-    asyncio.run(scenario())
-
-
-def test_whoever_starts_one_that_could_not_be_recorded_is_told_why() -> None:
-    async def scenario() -> None:
-        episode = await played(AtOnce(JournalError("the disk is full")))
-        with pytest.raises(JournalError, match="the disk is full"):
-            await episode.begin()
-
-    asyncio.run(scenario())

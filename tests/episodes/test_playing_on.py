@@ -21,12 +21,12 @@ from spectator.environments.counting.world import CountingEnvironment
 from spectator.episodes.controls import Pace
 from spectator.episodes.crash_log import CrashLog
 from spectator.episodes.plan import EpisodeRequest
-from spectator.episodes.recovery import Recovered, recover
+from spectator.episodes.recovery import Recovered
 from spectator.episodes.restore import UnfinishedRecord, rebuild
 from spectator.events import RecordedEvent, record
 from spectator.journal.sql_journal import SqlJournal
 from spectator.observations import Observation
-from tests.episodes.harness import end_of, no_environment_threads, supervising
+from tests.episodes.harness import end_of, no_environment_threads, recover, supervising
 from tests.fakes import NO_JOURNAL, until
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -92,111 +92,96 @@ def step_ends(events: Sequence[RecordedEvent]) -> list[int]:
     ],
     ids=["counting", "counting-random", "cricket", "cricket-random"],
 )
-def test_the_future_is_the_same_wherever_the_process_died(
+async def test_the_future_is_the_same_wherever_the_process_died(
     tmp_path: Path, fields: dict[str, Any], every: int
 ) -> None:
-    async def scenario() -> None:
-        whole = await played(tmp_path, **fields)
-        for cut in step_ends(whole)[::every]:
-            recovered, events = await after_recovery(tmp_path, whole[:cut])
-            assert recovered == Recovered(playing=["ep-0001"])
-            assert [one.text for one in events[:cut]] == [one.text for one in whole[:cut]]
-            assert events[cut].event.type == "episode.recovered"
-            assert events[cut].event.epoch == whole[0].event.epoch
-            assert told(events) == told(whole)
-            assert end_of(events)["reason"] == "finished"
-
-    asyncio.run(scenario())
-
-
-def test_a_process_that_died_before_telling_the_end_tells_it_after(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        whole = await played(tmp_path)
-        _, events = await after_recovery(tmp_path, whole[:-1])
+    whole = await played(tmp_path, **fields)
+    for cut in step_ends(whole)[::every]:
+        recovered, events = await after_recovery(tmp_path, whole[:cut])
+        assert recovered == Recovered(playing=["ep-0001"])
+        assert [one.text for one in events[:cut]] == [one.text for one in whole[:cut]]
+        assert events[cut].event.type == "episode.recovered"
+        assert events[cut].event.epoch == whole[0].event.epoch
         assert told(events) == told(whole)
+        assert end_of(events)["reason"] == "finished"
 
-    asyncio.run(scenario())
+
+async def test_a_process_that_died_before_telling_the_end_tells_it_after(tmp_path: Path) -> None:
+    whole = await played(tmp_path)
+    _, events = await after_recovery(tmp_path, whole[:-1])
+    assert told(events) == told(whole)
 
 
-def test_a_paused_episode_stays_paused_at_its_pace(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        async with supervising(journal=journal) as stage:
-            episode = await stage.start(pace=Pace.BROADCAST, options={"turns": 50})
-            await episode.set_pace(Pace.FAST, "test")
-            await episode.pause("test")
-            await stage.supervisor.suspend()
-        async with supervising(journal=journal) as stage:
-            assert (await recover(journal, SystemClock(), stage.supervisor)).playing == ["ep-0001"]
-            (again,) = stage.supervisor.running()
-            assert (again.paused, again.pace) == (True, Pace.FAST)
-            (started,) = await journal.read("ep-0001", limit=1)
-            assert timestamp(again.started_at) == started.event.at
-            head = again.head_seq
-            await asyncio.sleep(0.3)
-            assert again.head_seq == head
-            await again.set_pace(Pace.MAX, "test")
-            await again.resume("test")
-            assert (await again.wait()).reason == "finished"
-        await journal.aclose()
-
-    asyncio.run(scenario())
+async def test_a_paused_episode_stays_paused_at_its_pace(tmp_path: Path) -> None:
+    journal = await SqlJournal.open(url_of(tmp_path))
+    async with supervising(journal=journal) as stage:
+        episode = await stage.start(pace=Pace.BROADCAST, options={"turns": 50})
+        await episode.set_pace(Pace.FAST, "test")
+        await episode.pause("test")
+        await stage.supervisor.suspend()
+    async with supervising(journal=journal) as stage:
+        assert (await recover(journal, SystemClock(), stage.supervisor)).playing == ["ep-0001"]
+        (again,) = stage.supervisor.running()
+        assert (again.paused, again.pace) == (True, Pace.FAST)
+        (started,) = await journal.read("ep-0001", limit=1)
+        assert timestamp(again.started_at) == started.event.at
+        head = again.head_seq
+        await asyncio.sleep(0.3)
+        assert again.head_seq == head
+        await again.set_pace(Pace.MAX, "test")
+        await again.resume("test")
+        assert (await again.wait()).reason == "finished"
+    await journal.aclose()
 
 
 @pytest.mark.parametrize("at_work", [False, True])
-def test_only_deaths_of_its_own_making_end_an_episode(tmp_path: Path, at_work: bool) -> None:
+async def test_only_deaths_of_its_own_making_end_an_episode(tmp_path: Path, at_work: bool) -> None:
     """The first death is not counted: only the steps of recovered episodes are noted."""
 
-    async def scenario() -> None:
-        journal, left = await SqlJournal.open(url_of(tmp_path)), contextlib.ExitStack()
-        async with supervising(journal=journal) as stage:
-            episode = await stage.start(pace=Pace.BROADCAST)
-            await until(lambda: episode.head_seq > 3)
-            await stage.supervisor.suspend()
-        for _ in range(3):
-            crashes = left.enter_context(contextlib.closing(CrashLog(tmp_path / "steps.json")))
-            async with supervising(journal=journal, crashes=crashes) as stage:
-                assert (await recover(journal, SystemClock(), stage.supervisor)).playing == ["ep-0001"]
-                await stage.supervisor.suspend()
-            if at_work:  # it dies in a step: what that notes is never taken back
-                left.enter_context(crashes.stepping("ep-0001", 1))
+    journal, left = await SqlJournal.open(url_of(tmp_path)), contextlib.ExitStack()
+    async with supervising(journal=journal) as stage:
+        episode = await stage.start(pace=Pace.BROADCAST)
+        await until(lambda: episode.head_seq > 3)
+        await stage.supervisor.suspend()
+    for _ in range(3):
         crashes = left.enter_context(contextlib.closing(CrashLog(tmp_path / "steps.json")))
         async with supervising(journal=journal, crashes=crashes) as stage:
-            recovered = await recover(journal, SystemClock(), stage.supervisor)
-            assert recovered == Recovered(**{"interrupted" if at_work else "playing": ["ep-0001"]})
-        if at_work:
-            detail = end_of(await journal.read("ep-0001"))["detail"]
-            assert "the server died 3 times while it played turn 2" in detail
-        left.close()
-        await journal.aclose()
+            assert (await recover(journal, SystemClock(), stage.supervisor)).playing == ["ep-0001"]
+            await stage.supervisor.suspend()
+        if at_work:  # it dies in a step: what that notes is never taken back
+            left.enter_context(crashes.stepping("ep-0001", 1))
+    crashes = left.enter_context(contextlib.closing(CrashLog(tmp_path / "steps.json")))
+    async with supervising(journal=journal, crashes=crashes) as stage:
+        recovered = await recover(journal, SystemClock(), stage.supervisor)
+        assert recovered == Recovered(**{"interrupted" if at_work else "playing": ["ep-0001"]})
+    if at_work:
+        detail = end_of(await journal.read("ep-0001"))["detail"]
+        assert "the server died 3 times while it played turn 2" in detail
+    left.close()
+    await journal.aclose()
 
-    asyncio.run(scenario())
 
+async def test_a_step_is_noted_while_it_is_computed(tmp_path: Path) -> None:
+    seen = list[dict[str, Any]]()
 
-def test_a_step_is_noted_while_it_is_computed(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        seen = list[dict[str, Any]]()
+    class Looking(CountingEnvironment):
+        def step(self, action: Mapping[str, Any]) -> Observation:
+            seen.append(json.loads((tmp_path / "steps.json").read_text()))
+            return super().step(action)
 
-        class Looking(CountingEnvironment):
-            def step(self, action: Mapping[str, Any]) -> Observation:
-                seen.append(json.loads((tmp_path / "steps.json").read_text()))
-                return super().step(action)
-
-        whole = await played(tmp_path)
-        crashes = CrashLog(tmp_path / "steps.json")
-        left = UnfinishedRecord.of(whole[: step_ends(whole)[2]], NO_JOURNAL)
-        world = replace(load_world("counting"), environment=Looking)
-        rebuilt = await rebuild(left, limit_s=60, load=lambda name: world, crashes=crashes)
-        await rebuilt.stepper.step({"text": "ACTION: 1"}, limit_s=60)
-        assert seen[-1] == {"ep-0001": [left.last.turn, 0]}
-        assert json.loads((tmp_path / "steps.json").read_text()) == {}
-        await rebuilt.stepper.aclose()
-        crashes.close()
-        (tmp_path / "steps.json").write_text("[1]")
-        with contextlib.closing(CrashLog(tmp_path / "steps.json")) as unreadable:
-            assert unreadable.deaths("ep-0001", 1) == 0
-
-    asyncio.run(scenario())
+    whole = await played(tmp_path)
+    crashes = CrashLog(tmp_path / "steps.json")
+    left = UnfinishedRecord.of(whole[: step_ends(whole)[2]], NO_JOURNAL)
+    world = replace(load_world("counting"), environment=Looking)
+    rebuilt = await rebuild(left, limit_s=60, load=lambda name: world, crashes=crashes)
+    await rebuilt.stepper.step({"text": "ACTION: 1"}, limit_s=60)
+    assert seen[-1] == {"ep-0001": [left.last.turn, 0]}
+    assert json.loads((tmp_path / "steps.json").read_text()) == {}
+    await rebuilt.stepper.aclose()
+    crashes.close()
+    (tmp_path / "steps.json").write_text("[1]")
+    with contextlib.closing(CrashLog(tmp_path / "steps.json")) as unreadable:
+        assert unreadable.deaths("ep-0001", 1) == 0
 
 
 def with_data(one: RecordedEvent, **changes: Any) -> RecordedEvent:
@@ -217,64 +202,54 @@ def with_data(one: RecordedEvent, **changes: Any) -> RecordedEvent:
         ({"seed": 99}, "the patch of episode.started does not match its data"),
     ],
 )
-def test_what_cannot_be_rebuilt_is_interrupted_and_says_why(
+async def test_what_cannot_be_rebuilt_is_interrupted_and_says_why(
     tmp_path: Path, change: dict[str, Any], why: str
 ) -> None:
-    async def scenario() -> None:
-        whole = await played(tmp_path, options={"turns": 6, "payload_bytes": 8})
-        cut = step_ends(whole)[3]
-        left = [with_data(whole[0], **change), *whole[1:cut]]
-        recovered, events = await after_recovery(tmp_path, left)
-        assert recovered == Recovered(interrupted=["ep-0001"])
-        assert end_of(events)["reason"] == "interrupted"
-        assert why in end_of(events)["detail"]
-
-    asyncio.run(scenario())
+    whole = await played(tmp_path, options={"turns": 6, "payload_bytes": 8})
+    cut = step_ends(whole)[3]
+    left = [with_data(whole[0], **change), *whole[1:cut]]
+    recovered, events = await after_recovery(tmp_path, left)
+    assert recovered == Recovered(interrupted=["ep-0001"])
+    assert end_of(events)["reason"] == "interrupted"
+    assert why in end_of(events)["detail"]
 
 
-def test_an_episode_that_kills_its_process_again_and_again_is_given_up(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
+async def test_an_episode_that_kills_its_process_again_and_again_is_given_up(tmp_path: Path) -> None:
+    journal = await SqlJournal.open(url_of(tmp_path))
+    async with supervising(journal=journal) as stage:
+        episode = await stage.start(pace=Pace.BROADCAST)
+        await until(lambda: episode.head_seq > 3)
+        await stage.supervisor.suspend()
+    for _ in range(3):
         async with supervising(journal=journal) as stage:
-            episode = await stage.start(pace=Pace.BROADCAST)
-            await until(lambda: episode.head_seq > 3)
+            assert (await recover(journal, SystemClock(), stage.supervisor)).playing
             await stage.supervisor.suspend()
+    async with supervising(journal=journal) as stage:
+        assert (await recover(journal, SystemClock(), stage.supervisor)).interrupted == ["ep-0001"]
+    events = await journal.read("ep-0001")
+    assert "the server died 3 times at turn 1" in end_of(events)["detail"]
+    await journal.aclose()
+
+
+async def test_as_many_as_there_are_slots_are_played_on_and_the_rest_interrupted(tmp_path: Path) -> None:
+    journal = await SqlJournal.open(url_of(tmp_path))
+    request = EpisodeRequest("counting", seed=1, options={"turns": 1000}, pace=Pace.BROADCAST)
+    async with supervising(journal=journal, slots=3) as stage:
         for _ in range(3):
-            async with supervising(journal=journal) as stage:
-                assert (await recover(journal, SystemClock(), stage.supervisor)).playing
-                await stage.supervisor.suspend()
-        async with supervising(journal=journal) as stage:
-            assert (await recover(journal, SystemClock(), stage.supervisor)).interrupted == ["ep-0001"]
-        events = await journal.read("ep-0001")
-        assert "the server died 3 times at turn 1" in end_of(events)["detail"]
-        await journal.aclose()
-
-    asyncio.run(scenario())
-
-
-def test_as_many_as_there_are_slots_are_played_on_and_the_rest_interrupted(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        request = EpisodeRequest("counting", seed=1, options={"turns": 1000}, pace=Pace.BROADCAST)
-        async with supervising(journal=journal, slots=3) as stage:
-            for _ in range(3):
-                await stage.supervisor.start(request)
-            await stage.supervisor.suspend()
-        async with supervising(journal=journal, slots=2) as stage:
-            recovered = await recover(journal, SystemClock(), stage.supervisor)
-            assert recovered == Recovered(["ep-0003", "ep-0002"], ["ep-0001"])
-            assert len(stage.supervisor.running()) == 2
-        await journal.aclose()
-
-    asyncio.run(scenario())
+            await stage.supervisor.start(request)
+        await stage.supervisor.suspend()
+    async with supervising(journal=journal, slots=2) as stage:
+        recovered = await recover(journal, SystemClock(), stage.supervisor)
+        assert recovered == Recovered(["ep-0003", "ep-0002"], ["ep-0001"])
+        assert len(stage.supervisor.running()) == 2
+    await journal.aclose()
 
 
 LIVE = """
     import asyncio, sys
     from spectator.clock import SystemClock, timestamp
-    from spectator.episodes.recovery import recover
     from spectator.journal.sql_journal import SqlJournal
-    from tests.episodes.harness import supervising
+    from tests.episodes.harness import recover, supervising
     async def main():
         async with supervising(journal=await SqlJournal.open(sys.argv[1])) as stage:
             recovered = await recover(stage.journal, SystemClock(), stage.supervisor)

@@ -64,50 +64,44 @@ def thoughtful(body: Mapping[str, Any]) -> Said:
 
 @pytest.mark.parametrize("style", ["tools", "json", "xml"])
 @pytest.mark.parametrize("stream", [True, False])
-def test_an_episode_played_against_its_own_record_is_the_same(
+async def test_an_episode_played_against_its_own_record_is_the_same(
     tmp_path: Path, style: str, stream: bool
 ) -> None:
     """Repairs, thoughts, refusals by status and what follows from them, in every style, streamed or not."""
     modes = [Mode.OK, Mode.OK, Mode.OK, Mode.OK, Mode.BROKEN, Mode.OK]
 
-    async def run() -> None:
-        table: dict[str, Any] = {"style": style, "stream": stream, "retries": 0}
-        async with serving(thoughtful, modes) as fake:
-            world = counting_led_by(endpoint_preset(COUNTING, fake.base_url, **table))
-            first, exchanges = await play(tmp_path, world, 11, turns=6)
-        assert [list(one.messages) for one in exchanges] == [body["messages"] for body in fake.bodies]
-        async with serving_playback(Playback(exchanges), "127.0.0.1", 0) as base_url:
-            again = counting_led_by(endpoint_preset(COUNTING, base_url, **table))
-            for folder in (tmp_path / "second", tmp_path / "third"):
-                folder.mkdir()
-                second, _ = await play(folder, again, 11, turns=6)
-                assert comparable(second) == comparable(first)
-        made = [one.event.data for one in first if one.event.type == "decision.made"]
-        assert [one["source"] for one in made].count("fallback") >= 1
-        assert "repaired" in [one["parse"] for one in made]
-
-    asyncio.run(run())
-
-
-def test_a_match_between_two_models_is_played_again_from_one_record(tmp_path: Path) -> None:
-    async def run() -> None:
-        cricket = load_world("cricket")
-        async with serving(batsman) as home, serving(obedient) as away:
-            world = led_by(
-                cricket,
-                endpoint_preset(cricket, home.base_url, model="home-1"),
-                endpoint_preset(cricket, away.base_url, style="json", model="away-1"),
-            )
-            first, exchanges = await play(tmp_path, world, 4, max_overs=1)
-        assert {one.actor for one in exchanges} == {"home", "away"}
-        async with serving_playback(Playback(exchanges), "127.0.0.1", 0) as base_url:
-            again = led_by(
-                cricket,
-                endpoint_preset(cricket, base_url, model="home-1"),
-                endpoint_preset(cricket, base_url, style="json", model="away-1"),
-            )
-            (tmp_path / "again").mkdir()
-            second, _ = await play(tmp_path / "again", again, 4, max_overs=1)
+    table: dict[str, Any] = {"style": style, "stream": stream, "retries": 0}
+    async with serving(thoughtful, modes) as fake:
+        world = counting_led_by(endpoint_preset(COUNTING, fake.base_url, **table))
+        first, exchanges = await play(tmp_path, world, 11, turns=6)
+    assert [list(one.messages) for one in exchanges] == [body["messages"] for body in fake.bodies]
+    async with serving_playback(Playback(exchanges), "127.0.0.1", 0) as base_url:
+        again = counting_led_by(endpoint_preset(COUNTING, base_url, **table))
+        for folder in (tmp_path / "second", tmp_path / "third"):
+            folder.mkdir()
+            second, _ = await play(folder, again, 11, turns=6)
             assert comparable(second) == comparable(first)
+    made = [one.event.data for one in first if one.event.type == "decision.made"]
+    assert [one["source"] for one in made].count("fallback") >= 1
+    assert "repaired" in [one["parse"] for one in made]
 
-    asyncio.run(run())
+
+async def test_a_match_between_two_models_is_played_again_from_one_record(tmp_path: Path) -> None:
+    cricket = load_world("cricket")
+    async with serving(batsman) as home, serving(obedient) as away:
+        world = led_by(
+            cricket,
+            endpoint_preset(cricket, home.base_url, model="home-1"),
+            endpoint_preset(cricket, away.base_url, style="json", model="away-1"),
+        )
+        first, exchanges = await play(tmp_path, world, 4, max_overs=1)
+    assert {one.actor for one in exchanges} == {"home", "away"}
+    async with serving_playback(Playback(exchanges), "127.0.0.1", 0) as base_url:
+        again = led_by(
+            cricket,
+            endpoint_preset(cricket, base_url, model="home-1"),
+            endpoint_preset(cricket, base_url, style="json", model="away-1"),
+        )
+        (tmp_path / "again").mkdir()
+        second, _ = await play(tmp_path / "again", again, 4, max_overs=1)
+        assert comparable(second) == comparable(first)

@@ -72,73 +72,61 @@ class Recording:
 FULL = JournalUnavailable("the journal cannot be written: database or disk is full")
 
 
-def test_it_waits_tells_and_goes_on() -> None:
-    async def scenario() -> None:
-        at_work = Recording(60, FULL)
-        recorder = at_work.recorder
-        assert recorder.trouble is None
-        await until(lambda: recorder.trouble is not None, what="trouble")
-        found = recorder.trouble
-        assert found is not None
-        assert "disk is full" in found.message
-        assert found.since == at_work.clock.now()
-        await at_work.pass_by(20)
-        assert not at_work.task.done()
-        assert recorder.trouble is not None
-        assert recorder.trouble.since == found.since
-        at_work.journal.well = True
-        over = asyncio.get_running_loop().create_task(recorder.news())
-        await at_work.pass_by(6)
-        assert 20 <= await at_work.task <= 26
-        assert at_work.journal.kept == [EVENTS]
-        assert recorder.trouble is None
-        assert await over is None
-        assert at_work.journal.attempts < 20, "it does not hammer a full disk"
-
-    asyncio.run(scenario())
+async def test_it_waits_tells_and_goes_on() -> None:
+    at_work = Recording(60, FULL)
+    recorder = at_work.recorder
+    assert recorder.trouble is None
+    await until(lambda: recorder.trouble is not None, what="trouble")
+    found = recorder.trouble
+    assert found is not None
+    assert "disk is full" in found.message
+    assert found.since == at_work.clock.now()
+    await at_work.pass_by(20)
+    assert not at_work.task.done()
+    assert recorder.trouble is not None
+    assert recorder.trouble.since == found.since
+    at_work.journal.well = True
+    over = asyncio.get_running_loop().create_task(recorder.news())
+    await at_work.pass_by(6)
+    assert 20 <= await at_work.task <= 26
+    assert at_work.journal.kept == [EVENTS]
+    assert recorder.trouble is None
+    assert await over is None
+    assert at_work.journal.attempts < 20, "it does not hammer a full disk"
 
 
-def test_its_patience_ends_with_the_reason() -> None:
-    async def scenario() -> None:
-        at_work = Recording(30, FULL)
-        await at_work.pass_by(29)
-        assert not at_work.task.done()
-        await at_work.pass_by(5)
-        with pytest.raises(JournalUnavailable, match=r"disk is full; given up after 3\d s"):
-            await at_work.task
-
-    asyncio.run(scenario())
+async def test_its_patience_ends_with_the_reason() -> None:
+    at_work = Recording(30, FULL)
+    await at_work.pass_by(29)
+    assert not at_work.task.done()
+    await at_work.pass_by(5)
+    with pytest.raises(JournalUnavailable, match=r"disk is full; given up after 3\d s"):
+        await at_work.task
 
 
-def test_an_end_is_waited_for_without_limit_until_the_server_goes() -> None:
-    async def scenario() -> None:
-        at_work = Recording(30, FULL, last=True)
-        await at_work.pass_by(400)
-        assert not at_work.task.done()
-        at_work.recorder.give_up_waiting(for_good=True)
-        with pytest.raises(JournalUnavailable):
-            await at_work.task
-        with pytest.raises(JournalUnavailable):
-            await at_work.recorder.record(EVENTS, patient=True, last=True)
-
-    asyncio.run(scenario())
+async def test_an_end_is_waited_for_without_limit_until_the_server_goes() -> None:
+    at_work = Recording(30, FULL, last=True)
+    await at_work.pass_by(400)
+    assert not at_work.task.done()
+    at_work.recorder.give_up_waiting(for_good=True)
+    with pytest.raises(JournalUnavailable):
+        await at_work.task
+    with pytest.raises(JournalUnavailable):
+        await at_work.recorder.record(EVENTS, patient=True, last=True)
 
 
-def test_whoever_hurries_it_gets_a_step_given_up_and_the_end_is_still_waited_for() -> None:
-    async def scenario() -> None:
-        at_work = Recording(600, FULL)
-        await at_work.pass_by(3)
-        at_work.recorder.give_up_waiting(for_good=False)
-        with pytest.raises(JournalUnavailable):
-            await at_work.task
-        end = asyncio.get_running_loop().create_task(at_work.recorder.record(EVENTS, patient=True, last=True))
-        await until(lambda: at_work.clock.sleepers > 0, what="a pause")
-        assert not end.done()
-        at_work.journal.well = True
-        at_work.clock.advance(DATABASE_PAUSES.longest_s)
-        assert await end > 0
-
-    asyncio.run(scenario())
+async def test_whoever_hurries_it_gets_a_step_given_up_and_the_end_is_still_waited_for() -> None:
+    at_work = Recording(600, FULL)
+    await at_work.pass_by(3)
+    at_work.recorder.give_up_waiting(for_good=False)
+    with pytest.raises(JournalUnavailable):
+        await at_work.task
+    end = asyncio.get_running_loop().create_task(at_work.recorder.record(EVENTS, patient=True, last=True))
+    await until(lambda: at_work.clock.sleepers > 0, what="a pause")
+    assert not end.done()
+    at_work.journal.well = True
+    at_work.clock.advance(DATABASE_PAUSES.longest_s)
+    assert await end > 0
 
 
 @pytest.mark.parametrize(
@@ -152,14 +140,11 @@ def test_whoever_hurries_it_gets_a_step_given_up_and_the_end_is_still_waited_for
         (60, RuntimeError("a journal of somebody else's"), {}),
     ],
 )
-def test_what_waiting_cannot_mend_is_not_waited_for(
+async def test_what_waiting_cannot_mend_is_not_waited_for(
     patience_s: float, failure: Exception, how: dict[str, Any]
 ) -> None:
-    async def scenario() -> None:
-        at_work = Recording(patience_s, failure, **how)
-        with pytest.raises(JournalError):
-            await at_work.task
-        assert at_work.journal.attempts == 1
-        assert at_work.recorder.trouble is None
-
-    asyncio.run(scenario())
+    at_work = Recording(patience_s, failure, **how)
+    with pytest.raises(JournalError):
+        await at_work.task
+    assert at_work.journal.attempts == 1
+    assert at_work.recorder.trouble is None

@@ -10,12 +10,12 @@ import textwrap
 import tracemalloc
 from pathlib import Path
 
-from spectator.episodes.recovery import Recovered, recover
+from spectator.episodes.recovery import Recovered
 from spectator.episodes.view import replay_state
 from spectator.events import RecordedEvent, decode
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.sql_journal import SqlJournal
-from tests.episodes.harness import drive, end_of, supervising, types
+from tests.episodes.harness import drive, end_of, recover, supervising, types
 from tests.fakes import ManualClock, until, world_with
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -29,54 +29,48 @@ def renamed(events: list[RecordedEvent], episode_id: str) -> list[RecordedEvent]
     return [decode(one.text.replace('"ep-test"', f'"{episode_id}"')) for one in events]
 
 
-def test_an_episode_without_an_end_is_interrupted_and_the_others_stay(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        whole = (await drive(world_with(), turns=3)).events
-        journal = await SqlJournal.open(url_of(tmp_path))
-        for number in range(250):
-            await journal.append(renamed(whole[: 4 if number % 2 else None], f"ep-{number:03d}"))
-        recovered = await recover(journal, ManualClock())
-        assert sorted(recovered.interrupted) == [f"ep-{number:03d}" for number in range(1, 250, 2)]
-        assert await recover(journal, ManualClock()) == Recovered()
-        assert await journal.episodes(EpisodeFilter(ended=False)) == []
+async def test_an_episode_without_an_end_is_interrupted_and_the_others_stay(tmp_path: Path) -> None:
+    whole = (await drive(world_with(), turns=3)).events
+    journal = await SqlJournal.open(url_of(tmp_path))
+    for number in range(250):
+        await journal.append(renamed(whole[: 4 if number % 2 else None], f"ep-{number:03d}"))
+    recovered = await recover(journal, ManualClock())
+    assert sorted(recovered.interrupted) == [f"ep-{number:03d}" for number in range(1, 250, 2)]
+    assert await recover(journal, ManualClock()) == Recovered()
+    assert await journal.episodes(EpisodeFilter(ended=False)) == []
 
-        left = await journal.read("ep-001")
-        assert end_of(left)["reason"] == "interrupted"
-        assert end_of(left)["turns"] == left[3].event.turn == 1
-        assert (left[-1].event.at, left[-1].event.epoch) == ("2026-11-21T05:00:00.000Z", "e")
-        state = replay_state(left)
-        assert state["episode"]["status"] == "ended"
-        assert state["episode"]["ended_at"] == "2026-11-21T05:00:00.000Z"
-        assert state["world"] == replay_state(left[:-1])["world"]
-        assert await journal.read("ep-000") == renamed(whole, "ep-000")
-        summary = await journal.episode("ep-001")
-        assert summary is not None
-        assert (summary.reason, summary.head_seq) == ("interrupted", 5)
-        await journal.aclose()
-
-    asyncio.run(scenario())
+    left = await journal.read("ep-001")
+    assert end_of(left)["reason"] == "interrupted"
+    assert end_of(left)["turns"] == left[3].event.turn == 1
+    assert (left[-1].event.at, left[-1].event.epoch) == ("2026-11-21T05:00:00.000Z", "e")
+    state = replay_state(left)
+    assert state["episode"]["status"] == "ended"
+    assert state["episode"]["ended_at"] == "2026-11-21T05:00:00.000Z"
+    assert state["world"] == replay_state(left[:-1])["world"]
+    assert await journal.read("ep-000") == renamed(whole, "ep-000")
+    summary = await journal.episode("ep-001")
+    assert summary is not None
+    assert (summary.reason, summary.head_seq) == ("interrupted", 5)
+    await journal.aclose()
 
 
-def test_a_damaged_episode_does_not_keep_the_server_from_starting(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        begun = (await drive(world_with(), turns=3)).events[:4]
-        journal = await SqlJournal.open(url_of(tmp_path))
-        for name in ("ep-1", "ep-2", "ep-3"):
-            await journal.append(renamed(begun, name))
-        with sqlite3.connect(tmp_path / "journal.db") as connection:
-            connection.execute("UPDATE events SET text = '{' WHERE episode_id = 'ep-2' AND seq = 3")
-        connection.close()
-        assert sorted((await recover(journal, ManualClock())).interrupted) == ["ep-1", "ep-3"]
-        await journal.aclose()
-
-    asyncio.run(scenario())
+async def test_a_damaged_episode_does_not_keep_the_server_from_starting(tmp_path: Path) -> None:
+    begun = (await drive(world_with(), turns=3)).events[:4]
+    journal = await SqlJournal.open(url_of(tmp_path))
+    for name in ("ep-1", "ep-2", "ep-3"):
+        await journal.append(renamed(begun, name))
+    with sqlite3.connect(tmp_path / "journal.db") as connection:
+        connection.execute("UPDATE events SET text = '{' WHERE episode_id = 'ep-2' AND seq = 3")
+    connection.close()
+    assert sorted((await recover(journal, ManualClock())).interrupted) == ["ep-1", "ep-3"]
+    await journal.aclose()
 
 
 LIVE = """
     import asyncio, sys
     from spectator.episodes.plan import EpisodeRequest
     from spectator.journal.sql_journal import SqlJournal
-    from tests.episodes.harness import supervising
+    from tests.episodes.harness import recover, supervising
     async def main():
         async with supervising(journal=await SqlJournal.open(sys.argv[1])) as stage:
             episode = await stage.start(options={"turns": 1_000_000})

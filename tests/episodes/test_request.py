@@ -204,12 +204,7 @@ def test_a_person_who_plays_waits_a_third_of_the_beats() -> None:
 
 @pytest.mark.parametrize(
     ("pace", "sent", "turns"),
-    [
-        (Pace.BROADCAST, {}, 3),
-        (Pace.FAST, {}, 3),
-        (Pace.MAX, {}, 10),
-        (Pace.BROADCAST, {"turns": 5}, 5),
-    ],
+    [(Pace.BROADCAST, {}, 3), (Pace.FAST, {}, 3), (Pace.MAX, {}, 10), (Pace.BROADCAST, {"turns": 5}, 5)],
 )
 def test_an_episode_that_people_follow_has_what_only_viewers_need(
     monkeypatch: pytest.MonkeyPatch, pace: Pace, sent: dict[str, Any], turns: int

@@ -323,21 +323,18 @@ def test_the_same_seed_is_the_same_episode_again() -> None:
     assert trace(agent) == trace(agent) == trace(SingleAgent("cricket"))
 
 
-def test_a_stepper_disposes_of_its_environment_last() -> None:
-    async def play() -> list[str]:
-        told: list[str] = []
-        disposed = asyncio.Event()
-        loop = asyncio.get_running_loop()
+async def test_a_stepper_disposes_of_its_environment_last() -> None:
+    told: list[str] = []
+    disposed = asyncio.Event()
+    loop = asyncio.get_running_loop()
 
-        def dispose(environment: str) -> None:
-            told.append(f"disposed of {environment}")
-            loop.call_soon_threadsafe(disposed.set)
+    def dispose(environment: str) -> None:
+        told.append(f"disposed of {environment}")
+        loop.call_soon_threadsafe(disposed.set)
 
-        stepper = OwnThread(lambda: "it", dispose=dispose)
-        told.append(await stepper.call_within(None, lambda environment: environment))
-        stepper.close()
-        async with asyncio.timeout(10):
-            await disposed.wait()
-        return told
-
-    assert asyncio.run(play()) == ["it", "disposed of it"]
+    stepper = OwnThread(lambda: "it", dispose=dispose)
+    told.append(await stepper.call_within(None, lambda environment: environment))
+    stepper.close()
+    async with asyncio.timeout(10):
+        await disposed.wait()
+    assert told == ["it", "disposed of it"]

@@ -8,8 +8,8 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import closing
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,24 +42,18 @@ class Counting(ViewReader):
         return 0, {}
 
 
-Work = Callable[[JoinedJournal, EpisodeSummary, Sequence[RecordedEvent]], Awaitable[None]]
-
-
-def on_record(folder: Path, work: Work) -> None:
-    """Do ``work`` on a journal with one long episode in ``folder``."""
-
-    async def run() -> None:
-        if not (folder / "journal.db").exists():
-            assert await long_journal(folder, 500) == LAST
-        journal = await JoinedJournal.open(f"sqlite:///{folder / 'journal.db'}")
-        try:
-            summary = await journal.episode(EPISODE)
-            assert summary is not None
-            await work(journal, summary, await journal.read(EPISODE))
-        finally:
-            await journal.aclose()
-
-    asyncio.run(run())
+@asynccontextmanager
+async def on_record(folder: Path) -> AsyncIterator[tuple[JoinedJournal, EpisodeSummary, list[RecordedEvent]]]:
+    """A journal with one long episode in ``folder``."""
+    if not (folder / "journal.db").exists():
+        assert await long_journal(folder, 500) == LAST
+    journal = await JoinedJournal.open(f"sqlite:///{folder / 'journal.db'}")
+    try:
+        summary = await journal.episode(EPISODE)
+        assert summary is not None
+        yield journal, summary, await journal.read(EPISODE)
+    finally:
+        await journal.aclose()
 
 
 def states_in(folder: Path) -> StateFile:
@@ -77,24 +71,22 @@ async def events_read(
     return records.read_events
 
 
-def test_the_next_server_finds_the_states_of_the_one_before(tmp_path: Path) -> None:
-    async def work(journal: JoinedJournal, summary: EpisodeSummary, whole: Sequence[RecordedEvent]) -> None:
+async def test_the_next_server_finds_the_states_of_the_one_before(tmp_path: Path) -> None:
+    async with on_record(tmp_path) as (journal, summary, _):
         assert await events_read(journal, summary, states_in(tmp_path), 980) >= 980
         assert await events_read(journal, summary, states_in(tmp_path), 333, 980, 40) <= 3 * 50
         assert await events_read(journal, summary, None, 333) >= 333
         (tmp_path / FILE).unlink()
         assert await events_read(journal, summary, states_in(tmp_path), 980) >= 980, "it may be deleted"
 
-    on_record(tmp_path, work)
 
-
-def test_a_record_is_looked_through_in_the_background_once_it_is_opened(
+async def test_a_record_is_looked_through_in_the_background_once_it_is_opened(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "LONG_EVENTS", 1_000)
     monkeypatch.setattr(past_states, "SPACING", 50)
 
-    async def work(journal: JoinedJournal, summary: EpisodeSummary, whole: Sequence[RecordedEvent]) -> None:
+    async with on_record(tmp_path) as (journal, summary, whole):
         records = ViewReader(journal, states=states_in(tmp_path))
         records._past = PastStates(records, spacing=50, file=states_in(tmp_path))
         assert await records.state(summary) == replay_state(whole)
@@ -102,21 +94,17 @@ def test_a_record_is_looked_through_in_the_background_once_it_is_opened(
         await records.aclose()
         assert await events_read(journal, summary, states_in(tmp_path), 120, 480, 777) <= 3 * 50
 
-    on_record(tmp_path, work)
 
-
-def test_states_of_another_record_or_version_are_not_used(
+async def test_states_of_another_record_or_version_are_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def work(journal: JoinedJournal, summary: EpisodeSummary, whole: Sequence[RecordedEvent]) -> None:
+    async with on_record(tmp_path) as (journal, summary, _):
         await events_read(journal, summary, states_in(tmp_path), 980)
         other = replace(summary, digest="0" * 64)
         assert await events_read(journal, other, states_in(tmp_path), 980) >= 980
         assert await events_read(journal, summary, states_in(tmp_path), 980) >= 980
         monkeypatch.setattr(past_states, "FORMAT", 2)
         assert await events_read(journal, summary, states_in(tmp_path), 980) >= 980
-
-    on_record(tmp_path, work)
 
 
 @pytest.mark.parametrize(
@@ -130,20 +118,18 @@ def test_states_of_another_record_or_version_are_not_used(
         "UPDATE records SET version = 7",
     ],
 )
-def test_what_somebody_wrote_into_the_file_is_not_believed(tmp_path: Path, spoil: str) -> None:
-    async def work(journal: JoinedJournal, summary: EpisodeSummary, whole: Sequence[RecordedEvent]) -> None:
+async def test_what_somebody_wrote_into_the_file_is_not_believed(tmp_path: Path, spoil: str) -> None:
+    async with on_record(tmp_path) as (journal, summary, _):
         await events_read(journal, summary, states_in(tmp_path), 980)
         with closing(sqlite3.connect(tmp_path / FILE)) as file, file:
             file.execute(spoil)
         await events_read(journal, summary, states_in(tmp_path), 980, 333)
         assert await events_read(journal, summary, states_in(tmp_path), 333, 980) <= 4 * 50, "mended"
 
-    on_record(tmp_path, work)
-
 
 @pytest.mark.parametrize("seed", range(6))
-def test_a_damaged_file_is_made_again(tmp_path: Path, seed: int) -> None:
-    async def work(journal: JoinedJournal, summary: EpisodeSummary, whole: Sequence[RecordedEvent]) -> None:
+async def test_a_damaged_file_is_made_again(tmp_path: Path, seed: int) -> None:
+    async with on_record(tmp_path) as (journal, summary, _):
         await events_read(journal, summary, states_in(tmp_path), 980)
         rng, damaged = random.Random(seed), bytearray((tmp_path / FILE).read_bytes())
         if seed == 0:
@@ -156,16 +142,12 @@ def test_a_damaged_file_is_made_again(tmp_path: Path, seed: int) -> None:
         await events_read(journal, summary, states_in(tmp_path), 980, 333)
         await events_read(journal, summary, states_in(tmp_path), 333, 980)
 
-    on_record(tmp_path, work)
 
-
-def test_a_file_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
-    async def work(journal: JoinedJournal, summary: EpisodeSummary, whole: Sequence[RecordedEvent]) -> None:
+async def test_a_file_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
+    async with on_record(tmp_path) as (journal, summary, _):
         for path in (tmp_path / "no folder" / FILE, tmp_path):
             file = StateFile(path, 4_000_000)
             assert await events_read(journal, summary, file, 980, 333, 700) <= 980 + 3 * 50
-
-    on_record(tmp_path, work)
 
 
 FULL = """
@@ -237,21 +219,21 @@ def test_the_file_stays_within_its_bytes_and_what_nobody_asks_for_goes_first(tmp
     assert smaller.episodes() == ["ep-60"] and (tmp_path / FILE).stat().st_size <= 200_000
 
 
-def test_many_states_of_one_record_are_thinned_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_many_states_of_one_record_are_thinned_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(past_states, "MOST_STATES", 8)
     monkeypatch.setattr(past_states, "WRITTEN_TOGETHER", 3)
 
-    async def work(journal: JoinedJournal, summary: EpisodeSummary, whole: Sequence[RecordedEvent]) -> None:
+    async with on_record(tmp_path) as (journal, summary, _):
         assert await events_read(journal, summary, states_in(tmp_path), 980) >= 980
         with closing(sqlite3.connect(tmp_path / FILE)) as file:
             assert 3 <= file.execute("SELECT count(*) FROM states").fetchone()[0] <= 8
         assert await events_read(journal, summary, states_in(tmp_path), 600) <= 400
 
-    on_record(tmp_path, work)
 
-
-def test_nothing_is_on_disk_before_the_end(tmp_path: Path) -> None:
-    async def work(journal: JoinedJournal, summary: EpisodeSummary, whole: Sequence[RecordedEvent]) -> None:
+async def test_nothing_is_on_disk_before_the_end(tmp_path: Path) -> None:
+    async with on_record(tmp_path) as (journal, summary, whole):
         file, records = states_in(tmp_path), Counting(journal)
         past = PastStates(records, spacing=50, file=file)
         live = replace(summary, ended_at=None, digest=None, head_seq=700)
@@ -262,11 +244,9 @@ def test_nothing_is_on_disk_before_the_end(tmp_path: Path) -> None:
         assert records.read_events - read <= 50
         assert max(file.sizes(EPISODE, next(iter(past._marks.values())).version or "")) <= 700
 
-    on_record(tmp_path, work)
 
-
-def test_the_states_of_an_episode_go_with_it(tmp_path: Path) -> None:
-    async def work(journal: JoinedJournal, summary: EpisodeSummary, whole: Sequence[RecordedEvent]) -> None:
+async def test_the_states_of_an_episode_go_with_it(tmp_path: Path) -> None:
+    async with on_record(tmp_path) as (journal, summary, _):
         journal.states = states_in(tmp_path)
         await events_read(journal, summary, journal.states, 980)
         journal.states.keep("ep-removed-by-another-server", "one", {1: b"{}"})
@@ -275,8 +255,6 @@ def test_the_states_of_an_episode_go_with_it(tmp_path: Path) -> None:
         await journal.remove(EPISODE)
         assert journal.states.episodes() == []
         assert b"headline" not in (tmp_path / FILE).read_bytes()
-
-    on_record(tmp_path, work)
 
 
 @pytest.mark.parametrize(

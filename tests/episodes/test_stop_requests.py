@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from pathlib import Path
 
@@ -10,11 +9,11 @@ import pytest
 
 from spectator.clock import SystemClock
 from spectator.episodes.controls import Pace
-from spectator.episodes.recovery import Recovered, recover
+from spectator.episodes.recovery import Recovered
 from spectator.episodes.restore import SIZE, StopRequests
 from spectator.errors import ConfigurationError, JournalError, JournalUnavailable
 from spectator.journal.sql_journal import SqlJournal
-from tests.episodes.harness import end_of, supervising
+from tests.episodes.harness import end_of, recover, supervising
 from tests.episodes.test_playing_on import url_of
 from tests.fakes import until
 
@@ -75,29 +74,26 @@ class Failing(SqlJournal):
 
 
 @pytest.mark.parametrize("failure", [JournalUnavailable("full"), JournalError("never")])
-def test_an_end_that_was_not_recorded_is_no_stop_and_the_next_process_ends_it(
+async def test_an_end_that_was_not_recorded_is_no_stop_and_the_next_process_ends_it(
     tmp_path: Path, failure: JournalError
 ) -> None:
     """Without patience the episode is over at once, its end unrecorded; that was answered as a stop."""
 
-    async def scenario() -> None:
-        journal = await Failing.open(url_of(tmp_path))
-        stops = StopRequests.open(tmp_path / "stops.json")
-        async with supervising(journal=journal, stops=stops) as stage:
-            episode = await stage.start(pace=Pace.FAST, options={"turns": 1000})
-            await until(lambda: episode.head_seq > 4)
-            journal.failure = failure
-            with pytest.raises(JournalUnavailable, match=r"could not be recorded.*a restart ends it too"):
-                await stage.supervisor.stop(None, by="test")
-        journal.failure = None
-        stops = StopRequests.open(tmp_path / "stops.json")
-        async with supervising(journal=journal, stops=stops) as stage:
-            recovered = await recover(journal, SystemClock(), stage.supervisor)
-            assert recovered == Recovered(stopped=["ep-0001"])
-            assert stage.supervisor.running() == []
-        events = await journal.read("ep-0001")
-        assert (end_of(events)["reason"], end_of(events)["detail"]) == ("stopped", "stopped by test")
-        assert stops.detail("ep-0001") is None
-        await journal.aclose()
-
-    asyncio.run(scenario())
+    journal = await Failing.open(url_of(tmp_path))
+    stops = StopRequests.open(tmp_path / "stops.json")
+    async with supervising(journal=journal, stops=stops) as stage:
+        episode = await stage.start(pace=Pace.FAST, options={"turns": 1000})
+        await until(lambda: episode.head_seq > 4)
+        journal.failure = failure
+        with pytest.raises(JournalUnavailable, match=r"could not be recorded.*a restart ends it too"):
+            await stage.supervisor.stop(None, by="test")
+    journal.failure = None
+    stops = StopRequests.open(tmp_path / "stops.json")
+    async with supervising(journal=journal, stops=stops) as stage:
+        recovered = await recover(journal, SystemClock(), stage.supervisor)
+        assert recovered == Recovered(stopped=["ep-0001"])
+        assert stage.supervisor.running() == []
+    events = await journal.read("ep-0001")
+    assert (end_of(events)["reason"], end_of(events)["detail"]) == ("stopped", "stopped by test")
+    assert stops.detail("ep-0001") is None
+    await journal.aclose()

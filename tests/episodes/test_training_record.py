@@ -15,7 +15,6 @@ import pytest
 from spectator.clock import SystemClock
 from spectator.environments.counting.world import CountingEnvironment
 from spectator.episodes.recorded_calls import calls_of, spent_on
-from spectator.episodes.recovery import recover
 from spectator.episodes.replayer import verify_attachments
 from spectator.episodes.restore import UnfinishedRecord, rebuild
 from spectator.episodes.single_agent import SingleAgent
@@ -30,11 +29,11 @@ from spectator.llm.exchanges import MAX_REPLY, fingerprint
 from spectator.observations import Observation
 from spectator.policies.policy import Decision
 from spectator.policies.spending import Spent
-from tests.episodes.harness import end_of, plan_of, supervising
+from tests.episodes.harness import end_of, plan_of, recover, supervising
 from tests.episodes.test_driver import play
 from tests.fakes import FakePolicy, counted, world_with
 from tests.journal.calls import call_of, decided, user
-from tests.journal.records import run, url_of
+from tests.journal.records import url_of
 
 
 class HidingEnvironment(CountingEnvironment):
@@ -66,24 +65,21 @@ def thinker(answer: str) -> Any:
 
 
 @pytest.mark.parametrize("answer", ["short", "long " * MAX_REPLY])
-def test_calls_are_recorded_in_the_commit_of_their_decision(tmp_path: Path, answer: str) -> None:
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        async with supervising(world_with(policy=thinker(answer)), journal=journal) as stage:
-            live = await stage.start(options={"turns": 3})
-            await live.wait()
-        calls = [one async for one in journal.calls("ep-0001")]
-        events = [one.event for one in await journal.read("ep-0001")]
-        decisions = [event for event in events if event.type == "decision.made"]
-        assert [one.decided for one in calls] == decisions and len(calls) == 3
-        for one in calls:
-            assert one.call.reply is not None and one.call.reply["content"] == answer
-            assert (one.call.token_ids, one.call.logprobs) == (array("q", [1, 2]), array("d", [-0.1, -2]))
-            assert one.exchange["request"] == fingerprint(one.call.messages, one.call.tools)
-            assert one.exchange["digest"] == one.call.digest(one.exchange["request"])
-        await journal.aclose()
-
-    run(scenario())
+async def test_calls_are_recorded_in_the_commit_of_their_decision(tmp_path: Path, answer: str) -> None:
+    journal = await SqlJournal.open(url_of(tmp_path))
+    async with supervising(world_with(policy=thinker(answer)), journal=journal) as stage:
+        live = await stage.start(options={"turns": 3})
+        await live.wait()
+    calls = [one async for one in journal.calls("ep-0001")]
+    events = [one.event for one in await journal.read("ep-0001")]
+    decisions = [event for event in events if event.type == "decision.made"]
+    assert [one.decided for one in calls] == decisions and len(calls) == 3
+    for one in calls:
+        assert one.call.reply is not None and one.call.reply["content"] == answer
+        assert (one.call.token_ids, one.call.logprobs) == (array("q", [1, 2]), array("d", [-0.1, -2]))
+        assert one.exchange["request"] == fingerprint(one.call.messages, one.call.tools)
+        assert one.exchange["digest"] == one.call.digest(one.exchange["request"])
+    await journal.aclose()
 
 
 def unanswered(answers: list[bool]) -> Any:
@@ -105,44 +101,41 @@ def unanswered(answers: list[bool]) -> Any:
 
 @pytest.mark.parametrize("view", ["live", "derived"])
 @pytest.mark.parametrize("on_failure", ["end", "suspend"])
-def test_what_was_asked_for_a_decision_that_failed_is_recorded_with_the_failure(
+async def test_what_was_asked_for_a_decision_that_failed_is_recorded_with_the_failure(
     tmp_path: Path, view: Any, on_failure: Any
 ) -> None:
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        answers = [True, False, True, True]
-        world = world_with(policy=unanswered(answers))
-        captain = replace(world.captains["heuristic"], source="model")
-        world = replace(world, captains={"heuristic": captain})
-        plan = replace(plan_of(world, turns=3), view=view, on_failure=on_failure)
-        async with supervising(world, journal=journal) as stage:
-            live = await stage.supervisor.start(plan)
-            with suppress(EpisodeUnfinished):
-                await live.wait()
-            assert live.usage["counter"]["tokens_in"] == 20, "what failed was paid for too"
-            assert live.usage["counter"]["decisions"] == 1
-        last = (await journal.read("ep-0001"))[-1].event
-        assert last.type == ("episode.ended" if on_failure == "end" else "episode.suspended")
-        calls = [one async for one in journal.calls("ep-0001")]
-        assert [one.decided.type for one in calls] == ["decision.made", last.type]
-        assert calls[1].exchange["digest"] == calls[1].call.digest(calls[1].exchange["request"])
-        assert [one async for one in verify_attachments(journal, "ep-0001")] == []
-        assert await spent_on(journal, None) == Spent(24, 0.5, 1.0)
-        summary = await journal.episode("ep-0001")
-        assert summary is not None
-        outline = await outline_of(journal, summary)
-        rows = [row_of_call(outline, one) for one in calls]
-        assert [(row["turn"], row["decided"], row["failure_class"]) for row in rows] == [
-            (1, True, None),
-            (2, False, "unparsable"),
-        ]
-        assert rows[1]["source"] is None and not rows[1]["trainable"]
-        assert outline.fallbacks == 0 and len(outline.of_agent) == 1
-        if on_failure == "suspend":
-            await played_on(journal, world, answers)
-        await journal.aclose()
-
-    run(scenario())
+    journal = await SqlJournal.open(url_of(tmp_path))
+    answers = [True, False, True, True]
+    world = world_with(policy=unanswered(answers))
+    captain = replace(world.captains["heuristic"], source="model")
+    world = replace(world, captains={"heuristic": captain})
+    plan = replace(plan_of(world, turns=3), view=view, on_failure=on_failure)
+    async with supervising(world, journal=journal) as stage:
+        live = await stage.supervisor.start(plan)
+        with suppress(EpisodeUnfinished):
+            await live.wait()
+        assert live.usage["counter"]["tokens_in"] == 20, "what failed was paid for too"
+        assert live.usage["counter"]["decisions"] == 1
+    last = (await journal.read("ep-0001"))[-1].event
+    assert last.type == ("episode.ended" if on_failure == "end" else "episode.suspended")
+    calls = [one async for one in journal.calls("ep-0001")]
+    assert [one.decided.type for one in calls] == ["decision.made", last.type]
+    assert calls[1].exchange["digest"] == calls[1].call.digest(calls[1].exchange["request"])
+    assert [one async for one in verify_attachments(journal, "ep-0001")] == []
+    assert await spent_on(journal, None) == Spent(24, 0.5, 1.0)
+    summary = await journal.episode("ep-0001")
+    assert summary is not None
+    outline = await outline_of(journal, summary)
+    rows = [row_of_call(outline, one) for one in calls]
+    assert [(row["turn"], row["decided"], row["failure_class"]) for row in rows] == [
+        (1, True, None),
+        (2, False, "unparsable"),
+    ]
+    assert rows[1]["source"] is None and not rows[1]["trainable"]
+    assert outline.fallbacks == 0 and len(outline.of_agent) == 1
+    if on_failure == "suspend":
+        await played_on(journal, world, answers)
+    await journal.aclose()
 
 
 async def played_on(journal: SqlJournal, world: Any, answers: list[bool]) -> None:
@@ -167,33 +160,30 @@ def test_a_decision_with_calls_but_without_their_exchanges_is_the_policys_error(
     assert end["reason"] == "policy_error" and "1 calls for 0 exchanges" in end["detail"]
 
 
-def test_the_truth_is_sealed_while_played_and_recorded_with_the_end(tmp_path: Path) -> None:
+async def test_the_truth_is_sealed_while_played_and_recorded_with_the_end(tmp_path: Path) -> None:
     truth = encode_json(HidingEnvironment.hidden)
 
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        asked = asyncio.Event()
+    journal = await SqlJournal.open(url_of(tmp_path))
+    asked = asyncio.Event()
 
-        async def decide(observation: Observation) -> Decision:
-            await asked.wait()
-            return counted(observation)
+    async def decide(observation: Observation) -> Decision:
+        await asked.wait()
+        return counted(observation)
 
-        world = world_with(environment=HidingEnvironment, policy=lambda seed: FakePolicy(decide))
-        async with supervising(world, journal=journal) as stage:
-            live = await stage.start(options={"turns": 3})
-            with pytest.raises(TruthSealed):
-                await journal.truth("ep-0001")
-            asked.set()
-            await live.wait()
-        events = await journal.read("ep-0001")
-        assert end_of(events)["truth"] == truth_digest(truth)
-        assert await journal.truth("ep-0001") == truth
-        public = await journal.episode("ep-0001"), stage.supervisor.showing()
-        assert "90117" not in repr(public)
-        assert not [one.text for one in events if "90117" in one.text or "unseen" in one.text]
-        await journal.aclose()
-
-    run(scenario())
+    world = world_with(environment=HidingEnvironment, policy=lambda seed: FakePolicy(decide))
+    async with supervising(world, journal=journal) as stage:
+        live = await stage.start(options={"turns": 3})
+        with pytest.raises(TruthSealed):
+            await journal.truth("ep-0001")
+        asked.set()
+        await live.wait()
+    events = await journal.read("ep-0001")
+    assert end_of(events)["truth"] == truth_digest(truth)
+    assert await journal.truth("ep-0001") == truth
+    public = await journal.episode("ep-0001"), stage.supervisor.showing()
+    assert "90117" not in repr(public)
+    assert not [one.text for one in events if "90117" in one.text or "unseen" in one.text]
+    await journal.aclose()
 
 
 def test_an_episode_that_is_cut_short_or_suspended_keeps_its_truth_sealed() -> None:
@@ -232,52 +222,46 @@ def test_a_single_agents_record_has_the_truth_once_its_world_is_done(monkeypatch
     assert told.ended is not None and told.ended.truth == truth_digest(told.truth)
 
 
-def test_what_belongs_to_an_episode_that_is_played_elsewhere_is_recorded_here(tmp_path: Path) -> None:
+async def test_what_belongs_to_an_episode_that_is_played_elsewhere_is_recorded_here(tmp_path: Path) -> None:
     truth = encode_json({"unseen": 1})
     call = call_of([user("?")])
 
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        async with supervising(world_with(), journal=journal) as stage:
-            plan = plan_of(world_with())
-            driver = await stage.supervisor.show(plan, "ep-shown")
-            event = decided("ep-shown", 2, [call]).event
-            facts = [Fact(event.type, event.data)]
-            await driver.record(1, facts, Attachments(calls=[[call]]))
-            driver.finish(finished(1.0, {}, 1, world_with().profile, truth), truth)
-            live = stage.supervisor.live("ep-shown")
-            assert live is not None
-            await live.wait()
-        assert await journal.truth("ep-shown") == truth
-        assert [one.call.messages async for one in journal.calls("ep-shown")] == [call.messages]
-        await journal.aclose()
-
-    run(scenario())
+    journal = await SqlJournal.open(url_of(tmp_path))
+    async with supervising(world_with(), journal=journal) as stage:
+        plan = plan_of(world_with())
+        driver = await stage.supervisor.show(plan, "ep-shown")
+        event = decided("ep-shown", 2, [call]).event
+        facts = [Fact(event.type, event.data)]
+        await driver.record(1, facts, Attachments(calls=[[call]]))
+        driver.finish(finished(1.0, {}, 1, world_with().profile, truth), truth)
+        live = stage.supervisor.live("ep-shown")
+        assert live is not None
+        await live.wait()
+    assert await journal.truth("ep-shown") == truth
+    assert [one.call.messages async for one in journal.calls("ep-shown")] == [call.messages]
+    await journal.aclose()
 
 
-def test_a_truth_that_a_death_left_unrecorded_is_recorded_when_the_end_is(tmp_path: Path) -> None:
+async def test_a_truth_that_a_death_left_unrecorded_is_recorded_when_the_end_is(tmp_path: Path) -> None:
     """The process dies between the world's last step and the end; until then nothing of it is there."""
     world = world_with(environment=HidingEnvironment)
     truth = encode_json(HidingEnvironment.hidden)
     (tmp_path / "left").mkdir()
 
-    async def scenario() -> None:
-        first = await SqlJournal.open(url_of(tmp_path))
-        async with supervising(world, journal=first) as stage:
-            await (await stage.start(options={"turns": 2})).wait()
-        events = await first.read("ep-0001")
-        await first.aclose()
-        journal = await SqlJournal.open(url_of(tmp_path / "left"))
-        await journal.append(events[:-1])
-        with pytest.raises(TruthSealed):
-            await journal.truth("ep-0001")
-        async with supervising(world, journal=journal) as stage:
-            stage.supervisor.load = lambda name: world
-            await recover(journal, SystemClock(), stage.supervisor)
-            for live in stage.supervisor.running():
-                await live.wait()
-        assert end_of(await journal.read("ep-0001"))["truth"] == truth_digest(truth)
-        assert await journal.truth("ep-0001") == truth
-        await journal.aclose()
-
-    run(scenario())
+    first = await SqlJournal.open(url_of(tmp_path))
+    async with supervising(world, journal=first) as stage:
+        await (await stage.start(options={"turns": 2})).wait()
+    events = await first.read("ep-0001")
+    await first.aclose()
+    journal = await SqlJournal.open(url_of(tmp_path / "left"))
+    await journal.append(events[:-1])
+    with pytest.raises(TruthSealed):
+        await journal.truth("ep-0001")
+    async with supervising(world, journal=journal) as stage:
+        stage.supervisor.load = lambda name: world
+        await recover(journal, SystemClock(), stage.supervisor)
+        for live in stage.supervisor.running():
+            await live.wait()
+    assert end_of(await journal.read("ep-0001"))["truth"] == truth_digest(truth)
+    assert await journal.truth("ep-0001") == truth
+    await journal.aclose()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import pytest
@@ -44,22 +43,19 @@ PAUSED, RESUMED, AGAIN = "episode.paused", "episode.resumed", "episode.recovered
         (["decision.made", *["narration.clip"] * (2 * TAIL + 3), AGAIN], 1, False),
     ],
 )
-def test_the_ends_of_a_record(tmp_path: Path, kinds: list[str], recoveries: int, paused: bool) -> None:
-    async def scenario() -> None:
-        whole = await played(tmp_path)
-        recorded = left(whole[0], kinds)
-        journal = await SqlJournal.open(url_of(tmp_path))
-        await journal.append(recorded)
-        summary = await journal.episode("ep-0001")
-        assert summary is not None
-        for found in (await UnfinishedRecord.read(journal, summary), UnfinishedRecord.of(recorded, journal)):
-            assert (found.first, found.last) == (recorded[0].event, recorded[-1].event)
-            assert (found.recoveries, found.paused) == (recoveries, paused)
-            assert [one async for one in found.events(0)] == recorded
-            assert [one async for one in found.events(1)] == recorded[1:]
-        await journal.aclose()
-
-    asyncio.run(scenario())
+async def test_the_ends_of_a_record(tmp_path: Path, kinds: list[str], recoveries: int, paused: bool) -> None:
+    whole = await played(tmp_path)
+    recorded = left(whole[0], kinds)
+    journal = await SqlJournal.open(url_of(tmp_path))
+    await journal.append(recorded)
+    summary = await journal.episode("ep-0001")
+    assert summary is not None
+    for found in (await UnfinishedRecord.read(journal, summary), UnfinishedRecord.of(recorded, journal)):
+        assert (found.first, found.last) == (recorded[0].event, recorded[-1].event)
+        assert (found.recoveries, found.paused) == (recoveries, paused)
+        assert [one async for one in found.events(0)] == recorded
+        assert [one async for one in found.events(1)] == recorded[1:]
+    await journal.aclose()
 
 
 def test_what_does_not_begin_with_a_start_is_damaged(tmp_path: Path) -> None:
@@ -68,16 +64,13 @@ def test_what_does_not_begin_with_a_start_is_damaged(tmp_path: Path) -> None:
             UnfinishedRecord.of(recorded, NO_JOURNAL)
 
 
-def test_a_pause_of_a_real_episode_is_seen(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        async with supervising(journal=journal) as stage:
-            episode = await stage.start(pace=Pace.FAST, options={"turns": 50})
-            await episode.pause("test")
-            await stage.supervisor.suspend()
-        summary = await journal.episode("ep-0001")
-        assert summary is not None
-        assert (await UnfinishedRecord.read(journal, summary)).paused
-        await journal.aclose()
-
-    asyncio.run(scenario())
+async def test_a_pause_of_a_real_episode_is_seen(tmp_path: Path) -> None:
+    journal = await SqlJournal.open(url_of(tmp_path))
+    async with supervising(journal=journal) as stage:
+        episode = await stage.start(pace=Pace.FAST, options={"turns": 50})
+        await episode.pause("test")
+        await stage.supervisor.suspend()
+    summary = await journal.episode("ep-0001")
+    assert summary is not None
+    assert (await UnfinishedRecord.read(journal, summary)).paused
+    await journal.aclose()

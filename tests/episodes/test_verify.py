@@ -10,15 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.environments.counting import WORLD as COUNTING
-from spectator.environments.cricket import WORLD as CRICKET
 from spectator.episodes.replayer import Discrepancy, verify
-from spectator.episodes.view import State, with_patch
 from spectator.events import RecordedEvent, decode, record
-from spectator.json_values import apply_patch
+from tests.commands import spectator
 from tests.episodes.harness import drive
 
 Forge = Callable[[list[RecordedEvent]], list[RecordedEvent]]
@@ -31,7 +27,7 @@ Forge = Callable[[list[RecordedEvent]], list[RecordedEvent]]
 )
 def episode(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[RecordedEvent]:
     folder = str(tmp_path_factory.mktemp("journal"))
-    played = CliRunner().invoke(main, ["play", *request.param, "--seed", "11", "--data-dir", folder])
+    played = spectator("play", *request.param, "--seed", "11", "--data-dir", folder)
     assert played.exit_code == 0, played.output
     return [decode(line) for line in played.stdout.splitlines()]
 
@@ -120,41 +116,29 @@ def test_a_forged_record_is_found_out(episode: list[RecordedEvent], forge: Forge
     assert check(forge(episode))
 
 
-def refolded(events: list[RecordedEvent]) -> list[RecordedEvent]:
-    """The same events with the patches that their data give."""
-    state: State = {}
-    folded = []
-    for one in events:
-        event = with_patch(state, replace(one.event, patch={}), CRICKET.projection)
-        state = apply_patch(state, event.patch)
-        folded.append(record(event))
-    return folded
-
-
 def test_the_command_says_so_and_exits_with_1_on_a_forgery(tmp_path: Path) -> None:
     folder = str(tmp_path)
-    played = CliRunner().invoke(main, ["play", "counting", "--data-dir", folder])
+    played = spectator("play", "counting", "--data-dir", folder)
     episode_id = json.loads(played.stdout.splitlines()[0])["episode_id"]
-    true = CliRunner().invoke(main, ["verify", episode_id, "--data-dir", folder])
+    true = spectator("verify", episode_id, "--data-dir", folder)
     assert true.exit_code == 0
     assert "every event" in true.output
-    assert CliRunner().invoke(main, ["verify", "nobody", "--data-dir", folder]).exit_code == 1
+    assert spectator("verify", "nobody", "--data-dir", folder).exit_code == 1
 
 
-def test_a_world_that_fails_when_it_is_played_again_is_a_discrepancy(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> list[Discrepancy]:
-        played = await drive(COUNTING, turns=3)
+async def test_a_world_that_fails_when_it_is_played_again_is_a_discrepancy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    played = await drive(COUNTING, turns=3)
 
-        def fail(self: Any, action: Any) -> Any:
-            raise OSError("gone")
+    def fail(self: Any, action: Any) -> Any:
+        raise OSError("gone")
 
-        monkeypatch.setattr(COUNTING.environment, "step", fail)
+    monkeypatch.setattr(COUNTING.environment, "step", fail)
 
-        async def events() -> Any:
-            for one in played.events:
-                yield one
+    async def events() -> Any:
+        for one in played.events:
+            yield one
 
-        return await verify(events())
-
-    (found,) = asyncio.run(scenario())
+    (found,) = await verify(events())
     assert found.message == "the world failed: OSError: gone"

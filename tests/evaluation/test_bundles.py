@@ -14,23 +14,16 @@ from pathlib import Path
 from typing import Any, get_args
 
 import pytest
-from click.testing import CliRunner
 
 from spectator import catalog
-from spectator.cli import main
 from spectator.evaluation.bundles import board, verification
 from spectator.policies.captains import NOT_SENT, ModelCaptain
+from tests.commands import run
 from tests.evaluation.forging import database_of, events_of, manifest_of, of_type, rewrite
 from tests.llm.brains import Said, counter, say
 from tests.llm.endpoints import endpoint, write_captains
 
 KEY = "sk-canary-4711-of-the-bundle"
-
-
-def run(*arguments: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(main, [str(one) for one in arguments])
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.stdout, done.stderr
 
 
 class Forgetful:

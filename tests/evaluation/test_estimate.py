@@ -8,10 +8,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
 from spectator.catalog import load_world
-from spectator.cli import main
 from spectator.environments.counting import WORLD as COUNTING
 from spectator.environments.world import World
 from spectator.evaluation.estimate import (
@@ -27,6 +25,7 @@ from spectator.llm.endpoints import Price
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.model_presets import ModelSeat, model_presets
 from spectator.policies.model_settings import ModelSettings
+from tests.commands import spectator
 from tests.fakes import ManualClock
 
 
@@ -104,17 +103,15 @@ def test_the_matches_that_a_difference_needs_find_it_four_times_in_five() -> Non
 
 
 def test_an_estimate_needs_no_keys_and_asks_no_one(tmp_path: Path) -> None:
-    done = CliRunner().invoke(
-        main,
-        ["evaluate", "counting", "--captains", "llm:openai,llm:anthropic,heuristic", "--estimate", "--out",
-         str(tmp_path / "out"), "--matches", "6"],
-        env={"OPENAI_API_KEY": None, "ANTHROPIC_API_KEY": None},
+    done = spectator(
+        "evaluate", "counting", "--captains", "llm:openai,llm:anthropic,heuristic", "--estimate",
+        "--out", tmp_path / "out", "--matches", "6", env={"OPENAI_API_KEY": None, "ANTHROPIC_API_KEY": None},
     )  # fmt: skip
     assert done.exit_code == 0, done.output
     assert "total of 2 models" in done.stdout and "typically" in done.stdout
     assert "a pair needs about 1,570 matches" in done.stdout and "of 3 pairs" in done.stdout
     assert not (tmp_path / "out").exists()
-    played = CliRunner().invoke(main, ["evaluate", "counting", "--captains", "llm:openai,heuristic"])
+    played = spectator("evaluate", "counting", "--captains", "llm:openai,heuristic")
     assert played.exit_code == 1 and "needs a key in the variable OPENAI_API_KEY" in played.stderr
 
 

@@ -45,58 +45,43 @@ class Counter:
 
 
 @pytest.mark.parametrize(("cost", "finished"), [(3.4, 3), (5.0, 5), (1.9, 1)])
-def test_no_more_episodes_begin_than_the_money_finishes(cost: float, finished: int) -> None:
+async def test_no_more_episodes_begin_than_the_money_finishes(cost: float, finished: int) -> None:
     """With eight lanes of five episodes, and money for a few: those are finished, and none is broken off."""
 
-    async def run() -> Counter:
-        counter = Counter(Caps(cost=cost))
-        await asyncio.gather(*(counter.lane(5) for _ in range(8)))
-        return counter
-
-    counter = asyncio.run(run())
+    counter = Counter(Caps(cost=cost))
+    await asyncio.gather(*(counter.lane(5) for _ in range(8)))
     assert counter.over == finished and counter.broken == 0 and counter.at_once == 0
     assert counter.refusals and all("would not finish" in one or "cap of" in one for one in counter.refusals)
 
 
-def test_without_a_cap_of_the_whole_all_lanes_play_at_once() -> None:
-    async def run() -> Counter:
-        counter = Counter(Caps())
-        await asyncio.gather(*(counter.lane(2) for _ in range(8)))
-        return counter
-
-    counter = asyncio.run(run())
+async def test_without_a_cap_of_the_whole_all_lanes_play_at_once() -> None:
+    counter = Counter(Caps())
+    await asyncio.gather(*(counter.lane(2) for _ in range(8)))
     assert (counter.most, counter.over, counter.refusals) == (8, 16, [])
 
 
-def test_with_money_enough_lanes_play_at_once_after_the_first() -> None:
-    async def run() -> Counter:
-        counter = Counter(Caps(cost=1_000))
-        await asyncio.gather(*(counter.lane(3) for _ in range(8)))
-        return counter
-
-    counter = asyncio.run(run())
+async def test_with_money_enough_lanes_play_at_once_after_the_first() -> None:
+    counter = Counter(Caps(cost=1_000))
+    await asyncio.gather(*(counter.lane(3) for _ in range(8)))
     assert counter.over == 24 and counter.most == 8
 
 
-def test_what_was_begun_is_played_on_alone_and_what_stood_still_counts_for_nothing() -> None:
-    async def run() -> None:
-        counter = Counter(Caps(cost=1.5))
-        budget = counter.budget
-        assert await budget.begin(begun=True) is None
-        waiting = asyncio.create_task(budget.begin(begun=False))
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        await budget.end(None)
-        assert await waiting is None
-        await budget.end(EACH)
-        counter.ledger.pay(EACH)
-        assert await budget.begin(begun=True) is None, "what is left may finish what was begun"
-        await budget.end(EACH)
-        assert "1 took" not in str(await budget.begin(begun=False))
-        counter.ledger.pay(EACH)
-        assert "cap of US$1.5" in str(await budget.begin(begun=True))
-
-    asyncio.run(run())
+async def test_what_was_begun_is_played_on_alone_and_what_stood_still_counts_for_nothing() -> None:
+    counter = Counter(Caps(cost=1.5))
+    budget = counter.budget
+    assert await budget.begin(begun=True) is None
+    waiting = asyncio.create_task(budget.begin(begun=False))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    await budget.end(None)
+    assert await waiting is None
+    await budget.end(EACH)
+    counter.ledger.pay(EACH)
+    assert await budget.begin(begun=True) is None, "what is left may finish what was begun"
+    await budget.end(EACH)
+    assert "1 took" not in str(await budget.begin(begun=False))
+    counter.ledger.pay(EACH)
+    assert "cap of US$1.5" in str(await budget.begin(begun=True))
 
 
 def test_matches_that_finished_before_say_what_one_costs() -> None:

@@ -8,10 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from spectator.catalog import load_world
-from spectator.cli import main
 from spectator.clock import SystemClock
 from spectator.environments.world import World
 from spectator.episodes.controls import Pace
@@ -20,6 +18,7 @@ from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.spending import Caps, SpendLedger
 from spectator.runs.attempts import EpisodeSetup, play_episode
+from tests.commands import spectator
 
 
 def with_person() -> World:
@@ -75,7 +74,7 @@ def test_people_are_compared_where_seed_options_and_seat_are_the_same(
         ("human", first, 5), ("human", second, 5),
         ("human", first, 6), ("human", 12345, 5), ("heuristic", first, 5),
     )  # fmt: skip
-    done = CliRunner().invoke(main, evaluation)
+    done = spectator(*evaluation)
     assert done.exit_code == 0, done.output
     people = json.loads((tmp_path / "out" / "people.json").read_text())
     assert people["matches"] == 2 and people["result"]["value"] == 1.0
@@ -89,9 +88,9 @@ def test_people_are_compared_where_seed_options_and_seat_are_the_same(
 
 def test_without_people_or_a_journal_it_says_so(tmp_path: Path, evaluation: tuple[str, ...]) -> None:
     play(tmp_path / "served", ("human", 12345, 5))
-    done = CliRunner().invoke(main, evaluation)
+    done = spectator(*evaluation)
     assert done.exit_code == 0 and "No person played these seeds in " in done.stdout
     assert not (tmp_path / "out" / "people.json").exists()
     (tmp_path / "served" / "journal.db").unlink()
-    done = CliRunner().invoke(main, evaluation)
+    done = spectator(*evaluation)
     assert done.exit_code == 1 and "people: there is no journal at " in done.stderr

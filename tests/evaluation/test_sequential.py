@@ -14,9 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.errors import InvalidRequest
 from spectator.evaluation.intervals import student_interval
 from spectator.evaluation.sequential import (
@@ -29,6 +27,7 @@ from spectator.evaluation.sequential import (
     follow,
     half_width_of,
 )
+from tests.commands import run
 from tests.evaluation.forging import manifest_of
 from tests.evaluation.test_running import ROOT, kill_once_played
 from tests.llm.brains import counter
@@ -160,12 +159,6 @@ def test_a_pair_without_a_usable_result_stops_at_the_most() -> None:
     path = follow(rule, PAIRS[:1], lambda pair, seed: SeedResult(None, 0.0, 0.0))
     assert path.finished and path.planned == {("a", "b"): 25}
     assert path.comparisons["a", "b"].half_width == 0.5
-
-
-def run(*arguments: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(main, [str(one) for one in arguments])
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.stdout, done.stderr
 
 
 @pytest.fixture(scope="module")

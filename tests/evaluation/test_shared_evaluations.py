@@ -73,25 +73,22 @@ def test_two_commands_play_an_evaluation_together_and_no_match_twice(
     assert asyncio.run(recorded()) == {"finished": len(schedule.matches)}
 
 
-def test_a_worker_plays_what_is_kept_in_the_journal(shared: SharedRun | None, tmp_path: Path) -> None:
+async def test_a_worker_plays_what_is_kept_in_the_journal(shared: SharedRun | None, tmp_path: Path) -> None:
     """It is given the folder and a name, and finds the matches in the journal."""
     few = plan_evaluation(EvaluationRequest("counting", ("heuristic", "random"), matches=2))
     more, heard = plan_evaluation(SCRIPTED), []
 
-    async def scenario() -> None:
-        def report(over: int, of: int) -> None:
-            heard.append((over, of))
-            if len(heard) == 1:
-                raise asyncio.CancelledError  # the command dies once its run is kept
+    def report(over: int, of: int) -> None:
+        heard.append((over, of))
+        if len(heard) == 1:
+            raise asyncio.CancelledError  # the command dies once its run is kept
 
-        await run(few, tmp_path, shared)
-        with pytest.raises(asyncio.CancelledError):
-            await run(more, tmp_path, shared, report=report)
-        clock, rng = SystemClock(), random.Random(1)
-        assert await play_as_worker(tmp_path, "w-1", clock=clock, rng=rng, shared=shared) is None
-        await run(more, tmp_path, shared, report=lambda over, of: heard.append((over, of)))
-
-    asyncio.run(scenario())
+    await run(few, tmp_path, shared)
+    with pytest.raises(asyncio.CancelledError):
+        await run(more, tmp_path, shared, report=report)
+    clock, rng = SystemClock(), random.Random(1)
+    assert await play_as_worker(tmp_path, "w-1", clock=clock, rng=rng, shared=shared) is None
+    await run(more, tmp_path, shared, report=lambda over, of: heard.append((over, of)))
     assert heard == [(2, 12), (12, 12)]
 
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
 
 from spectator.catalog import load_world
-from spectator.cli import main
 from spectator.evaluation.bundles.board import SHIPPED, shipped_results
 from spectator.evaluation.bundles.bundle import BundleManifest
 from spectator.evaluation.results import PlayedMatch
+from tests.commands import spectator
 
 AGAIN = "the shipped evaluation is out of date: run `make board` and commit what it writes"
 
@@ -49,7 +48,7 @@ def test_a_match_of_each_pair_ends_as_it_says(match: PlayedMatch) -> None:
         f"--option={name}={json.dumps(value).strip(chr(34))}" for name, value in MANIFEST.options.items()
     ]
     seats = [f"--captain={match.home}", f"--opponent={match.away}", f"--seed={match.seed}"]
-    ran = CliRunner().invoke(main, ["play", MANIFEST.environment, *seats, *options])
+    ran = spectator("play", MANIFEST.environment, *seats, *options)
     ended = json.loads(ran.stdout.splitlines()[-1])
     assert ended["type"] == "episode.ended"
     assert ended["data"]["result"] == match.result, AGAIN

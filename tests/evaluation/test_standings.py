@@ -230,68 +230,56 @@ def records() -> dict[str, list[RecordedEvent]]:
     return found
 
 
-def test_every_episode_is_read_once_ever_and_new_ones_as_they_end(
+async def test_every_episode_is_read_once_ever_and_new_ones_as_they_end(
     records: dict[str, list[RecordedEvent]], tmp_path: Path
 ) -> None:
-    async def play() -> None:
-        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
-        counted = CountedJournal(journal)
-        await journal.append(records["ep-0"])
-        async with keeping(counted, tmp_path) as keeper:
-            await until(lambda: keeper.standings.episodes == 1)
-            await journal.append(records["ep-1"])
-            keeper.note_ended("ep-1")
-            await until(lambda: keeper.standings.episodes == 2 and not keeper.pending)
-        await journal.append(records["ep-2"])
-        async with keeping(counted, tmp_path) as keeper:
-            await until(lambda: keeper.standings.episodes == 3 and not keeper.pending)
-        assert sorted(counted.read_ids) == ["ep-0", "ep-1", "ep-2"]
-        await journal.aclose()
-
-    asyncio.run(play())
+    journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+    counted = CountedJournal(journal)
+    await journal.append(records["ep-0"])
+    async with keeping(counted, tmp_path) as keeper:
+        await until(lambda: keeper.standings.episodes == 1)
+        await journal.append(records["ep-1"])
+        keeper.note_ended("ep-1")
+        await until(lambda: keeper.standings.episodes == 2 and not keeper.pending)
+    await journal.append(records["ep-2"])
+    async with keeping(counted, tmp_path) as keeper:
+        await until(lambda: keeper.standings.episodes == 3 and not keeper.pending)
+    assert sorted(counted.read_ids) == ["ep-0", "ep-1", "ep-2"]
+    await journal.aclose()
 
 
-def test_what_left_the_journal_leaves_the_standings(
+async def test_what_left_the_journal_leaves_the_standings(
     records: dict[str, list[RecordedEvent]], tmp_path: Path
 ) -> None:
-    async def play() -> None:
-        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
-        await journal.append(records["ep-0"])
-        store = FigureStore(tmp_path / "figures.db")
-        store.save([replace(figures(9, "gone", None, None), episode_id="ep-9")])
-        async with keeping(CountedJournal(journal), tmp_path) as keeper:
-            await until(lambda: [one.captain for one in keeper.standings.look()] == ["heuristic"])
-            await until(lambda: [one.episode_id for one in store.load()] == ["ep-0"])
-        await journal.aclose()
-
-    asyncio.run(play())
+    journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+    await journal.append(records["ep-0"])
+    store = FigureStore(tmp_path / "figures.db")
+    store.save([replace(figures(9, "gone", None, None), episode_id="ep-9")])
+    async with keeping(CountedJournal(journal), tmp_path) as keeper:
+        await until(lambda: [one.captain for one in keeper.standings.look()] == ["heuristic"])
+        await until(lambda: [one.episode_id for one in store.load()] == ["ep-0"])
+    await journal.aclose()
 
 
-def test_an_episode_that_cannot_be_read_is_left_out_and_the_others_are_not(
+async def test_an_episode_that_cannot_be_read_is_left_out_and_the_others_are_not(
     records: dict[str, list[RecordedEvent]], tmp_path: Path
 ) -> None:
-    async def play() -> None:
-        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
-        for recorded in records.values():
-            await journal.append(recorded)
-        counted = CountedJournal(journal)
-        counted.failing = {"ep-1"}
-        async with keeping(counted, tmp_path) as keeper:
-            await until(lambda: not keeper.pending and keeper.standings.episodes == 2)
-        await journal.aclose()
-
-    asyncio.run(play())
+    journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+    for recorded in records.values():
+        await journal.append(recorded)
+    counted = CountedJournal(journal)
+    counted.failing = {"ep-1"}
+    async with keeping(counted, tmp_path) as keeper:
+        await until(lambda: not keeper.pending and keeper.standings.episodes == 2)
+    await journal.aclose()
 
 
-def test_without_a_place_to_keep_figures_the_standings_are_there_all_the_same(
+async def test_without_a_place_to_keep_figures_the_standings_are_there_all_the_same(
     records: dict[str, list[RecordedEvent]], tmp_path: Path
 ) -> None:
-    async def play() -> None:
-        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
-        await journal.append(records["ep-0"])
-        (tmp_path / "figures.db").write_bytes(b"no database at all" * 100)
-        async with keeping(CountedJournal(journal), tmp_path) as keeper:
-            await until(lambda: keeper.standings.episodes == 1)
-        await journal.aclose()
-
-    asyncio.run(play())
+    journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+    await journal.append(records["ep-0"])
+    (tmp_path / "figures.db").write_bytes(b"no database at all" * 100)
+    async with keeping(CountedJournal(journal), tmp_path) as keeper:
+        await until(lambda: keeper.standings.episodes == 1)
+    await journal.aclose()

@@ -8,12 +8,7 @@ import numpy as np
 import pytest
 
 from spectator.evaluation.intervals import wilson
-from spectator.evaluation.statistics import (
-    bradley_terry,
-    mean_interval,
-    rank,
-    share_interval,
-)
+from spectator.evaluation.statistics import bradley_terry, mean_interval, rank, share_interval
 
 
 def rng(seed: int = 1) -> np.random.Generator:

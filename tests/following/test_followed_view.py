@@ -12,7 +12,7 @@ from spectator.journal.contract import EpisodeSummary
 from spectator.journal.sql_journal import SqlJournal
 from spectator.runs.run_records import FollowedView
 from tests.fakes import ManualClock
-from tests.journal.records import run, said, seqs, started
+from tests.journal.records import said, seqs, started
 
 
 class Growing(ViewReader):
@@ -30,33 +30,30 @@ class Growing(ViewReader):
         return summary
 
 
-def test_what_is_opened_twice_at_once_leaves_no_event_out(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        journal = await SqlJournal.open(f"sqlite:///{tmp_path}/journal.db")
-        await journal.append([started("ep-1")])
-        records = Growing(journal)
-        summary = await journal.episode("ep-1")
-        assert summary is not None
-        view = FollowedView(summary, records, records, ManualClock())
-        heard: list[RecordedEvent] = []
+async def test_what_is_opened_twice_at_once_leaves_no_event_out(tmp_path: Path) -> None:
+    journal = await SqlJournal.open(f"sqlite:///{tmp_path}/journal.db")
+    await journal.append([started("ep-1")])
+    records = Growing(journal)
+    summary = await journal.episode("ep-1")
+    assert summary is not None
+    view = FollowedView(summary, records, records, ManualClock())
+    heard: list[RecordedEvent] = []
 
-        async def join() -> int:
-            await view.open()
-            head, subscription = view.head_seq, view.subscribe(Overflow.CLOSE)
+    async def join() -> int:
+        await view.open()
+        head, subscription = view.head_seq, view.subscribe(Overflow.CLOSE)
 
-            async def listen() -> None:
-                async for batch in subscription:
-                    heard.extend(batch)
+        async def listen() -> None:
+            async for batch in subscription:
+                heard.extend(batch)
 
-            listening.append(asyncio.create_task(listen()))
-            return head
+        listening.append(asyncio.create_task(listen()))
+        return head
 
-        listening: list[asyncio.Task[None]] = []
-        head, _ = await asyncio.gather(join(), view.advance())
-        view.close()
-        await asyncio.gather(*listening)
-        assert seqs(heard) == list(range(head + 1, view.head_seq + 1))
-        assert heard
-        await journal.aclose()
-
-    run(scenario())
+    listening: list[asyncio.Task[None]] = []
+    head, _ = await asyncio.gather(join(), view.advance())
+    view.close()
+    await asyncio.gather(*listening)
+    assert seqs(heard) == list(range(head + 1, view.head_seq + 1))
+    assert heard
+    await journal.aclose()

@@ -26,8 +26,6 @@ from spectator.training.text_episode import TextEpisode
 from tests.following.trained_run import play_training
 from tests.rollouts.exported_run import play_run
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -21,8 +21,6 @@ from spectator.runs.run_summary import group_in_run, summarize_run
 from tests.following.gated_run import gated_run
 from tests.rollouts.exported_run import SIZE, play_run
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from spectator.cli import main
 from spectator.events import Event
 from spectator.journal.contract import EpisodeFilter, EpisodeSummary, RecordedCall
 from spectator.journal.sql_journal import SqlJournal
 from spectator.runs.run_folder import read_run
 from spectator.runs.run_records import RunTail
 from spectator.runs.run_summary import summarize_run
+from tests.commands import spectator
 
 DATA = Path(__file__).with_name("samples")
 
@@ -43,7 +43,7 @@ class Imported:
 def run_import(*files: Path, into: Path, form: str | None = None, options: Iterable[str] = ()) -> Result:
     """Import files by the command."""
     forced = [] if form is None else ["--format", form]
-    return CliRunner().invoke(main, ["import", *map(str, files), "--into", str(into), *forced, *options])
+    return spectator("import", *files, "--into", into, *forced, *options)
 
 
 def episodes_in(folder: Path) -> list[Imported]:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from spectator.importing import archives, file_rows
+from tests.commands import spectator
 from tests.importing.imported import DATA, episodes_in, lines, picture, run_import
 from tests.rollouts.exported_run import SIZE, play_run
 
@@ -169,17 +170,11 @@ def test_entries_that_are_too_long_are_passed_over(tmp_path: Path, monkeypatch: 
 def test_own_exports_come_back(tmp_path: Path) -> None:
     played = tmp_path / "played"
     play_run(played, seed=5, episodes=2 * SIZE)
-    from click.testing import CliRunner
-
-    from spectator.cli import main
-
     known = {one.summary.episode_id: one for one in episodes_in(played)}
     rewards = sorted(one.summary.score for one in known.values() if one.summary.score is not None)
     for form in ("ndjson", "messages", "groups", "episode-record", "inspect"):
         out = tmp_path / f"{form}.jsonl"
-        done = CliRunner().invoke(
-            main, ["rollouts", "export", str(played), "--format", form, "--out", str(out)]
-        )
+        done = spectator("rollouts", "export", played, "--format", form, "--out", out)
         assert done.exit_code == 0, done.output
         run = tmp_path / f"from-{form}"
         back = run_import(out, into=run)
@@ -198,13 +193,9 @@ def test_own_exports_come_back(tmp_path: Path) -> None:
 
 
 def test_half_of_an_own_export_is_completed_by_the_whole(tmp_path: Path) -> None:
-    from click.testing import CliRunner
-
-    from spectator.cli import main
-
     played, out = tmp_path / "played", tmp_path / "events.ndjson"
     play_run(played, seed=5, episodes=SIZE)
-    CliRunner().invoke(main, ["rollouts", "export", str(played), "--format", "ndjson", "--out", str(out)])
+    spectator("rollouts", "export", played, "--format", "ndjson", "--out", out)
     whole = out.read_text()
     half = tmp_path / "half.ndjson"
     half.write_text(whole[: len(whole) // 2])

@@ -25,6 +25,19 @@ def journal_template(postgres: Cluster) -> str:
     return name
 
 
+@pytest.fixture
+def database(postgres: Cluster, journal_template: str, tmp_path: Path) -> Iterator[str]:
+    """An empty journal of the test's own."""
+    yield postgres.database_of(tmp_path, journal_template)
+    postgres.give_back()
+
+
+@pytest.fixture
+def server_url(postgres: Cluster, database: str) -> str:
+    """The address of that journal."""
+    return postgres.url(database)
+
+
 @pytest.fixture(params=["sqlite", "postgresql"])
 def each_store(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """Runs a test once on each store: :func:`.records.url_of` then names a journal of that store."""

@@ -10,19 +10,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from spectator.cli import main
 from spectator.journal.contract import Chain, Link, extend
 from spectator.journal.sql_journal import SqlJournal
+from tests.commands import spectator
 from tests.journal.records import ended, run, said, started, url_of
 
 LENGTH = 12
 EPISODE = "WHERE episode_id = 'ep-1'"
-
-
-def spectator(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
 
 
 def write(folder: Path) -> str:

@@ -28,40 +28,32 @@ async def opened(folder: Path) -> SqlJournal:
 
 
 @both
-def test_the_newest_two_are_kept(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        journal = await opened(tmp_path)
-        assert await journal.checkpoints("ep-1") == []
-        for seq in (2, 4, 6, 8):
-            await journal.keep_checkpoint(at(seq))
-        assert await journal.checkpoints("ep-1") == [at(8), at(6)]
-        await journal.keep_checkpoint(at(7, b"anew"))
-        assert await journal.checkpoints("ep-1") == [at(7, b"anew"), at(6)], (
-            "the later one was not reached again"
-        )
-        assert await journal.checkpoints("ep-2") == []
-        await journal.aclose()
-
-    run(scenario())
+async def test_the_newest_two_are_kept(tmp_path: Path) -> None:
+    journal = await opened(tmp_path)
+    assert await journal.checkpoints("ep-1") == []
+    for seq in (2, 4, 6, 8):
+        await journal.keep_checkpoint(at(seq))
+    assert await journal.checkpoints("ep-1") == [at(8), at(6)]
+    await journal.keep_checkpoint(at(7, b"anew"))
+    assert await journal.checkpoints("ep-1") == [at(7, b"anew"), at(6)], "the later one was not reached again"
+    assert await journal.checkpoints("ep-2") == []
+    await journal.aclose()
 
 
 @both
-def test_one_after_an_event_that_is_not_recorded_is_refused(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        journal = await opened(tmp_path)
-        await journal.keep_checkpoint(at(3))
-        with pytest.raises(JournalError, match="follows event 10 of ep-1, which is not recorded"):
-            await journal.keep_checkpoint(at(10))
-        assert await journal.checkpoints("ep-1") == [at(3)]
-        await journal.append([said("ep-1", 10)])
-        await journal.aclose()
-        reader = await SqlJournal.open(url_of(tmp_path), writable=False)
-        assert await reader.checkpoints("ep-1") == [at(3)]
-        with pytest.raises(JournalError, match="read-only"):
-            await reader.keep_checkpoint(at(4))
-        await reader.aclose()
-
-    run(scenario())
+async def test_one_after_an_event_that_is_not_recorded_is_refused(tmp_path: Path) -> None:
+    journal = await opened(tmp_path)
+    await journal.keep_checkpoint(at(3))
+    with pytest.raises(JournalError, match="follows event 10 of ep-1, which is not recorded"):
+        await journal.keep_checkpoint(at(10))
+    assert await journal.checkpoints("ep-1") == [at(3)]
+    await journal.append([said("ep-1", 10)])
+    await journal.aclose()
+    reader = await SqlJournal.open(url_of(tmp_path), writable=False)
+    assert await reader.checkpoints("ep-1") == [at(3)]
+    with pytest.raises(JournalError, match="read-only"):
+        await reader.keep_checkpoint(at(4))
+    await reader.aclose()
 
 
 @both
@@ -94,23 +86,20 @@ def test_one_that_does_not_fit_its_event_is_left_out_with_a_warning(
 
 
 @both
-def test_the_newest_stays_after_the_end_and_goes_with_the_episode(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        journal = await opened(tmp_path)
-        await journal.append([started("ep-2"), said("ep-2", 2)])
-        await journal.keep_checkpoint(Checkpoint("ep-2", 2, b"there"))
-        await journal.keep_checkpoint(at(9))
-        await journal.append([ended("ep-1", 10)])
-        assert len(await journal.checkpoints("ep-1")) == 1
-        await journal.remove("ep-1")
-        assert await journal.checkpoints("ep-1") == []
-        await journal.keep_checkpoint(Checkpoint("ep-2", 1, b"before"))
-        await journal.keep_checkpoint(Checkpoint("ep-2", 2, b"there"))
-        await journal.append([ended("ep-2", 3)])
-        await journal.tidy()
-        assert await journal.checkpoints("ep-2") == [Checkpoint("ep-2", 2, b"there")]
-        await journal.remove("ep-2")
-        await journal.aclose()
-
-    run(scenario())
+async def test_the_newest_stays_after_the_end_and_goes_with_the_episode(tmp_path: Path) -> None:
+    journal = await opened(tmp_path)
+    await journal.append([started("ep-2"), said("ep-2", 2)])
+    await journal.keep_checkpoint(Checkpoint("ep-2", 2, b"there"))
+    await journal.keep_checkpoint(at(9))
+    await journal.append([ended("ep-1", 10)])
+    assert len(await journal.checkpoints("ep-1")) == 1
+    await journal.remove("ep-1")
+    assert await journal.checkpoints("ep-1") == []
+    await journal.keep_checkpoint(Checkpoint("ep-2", 1, b"before"))
+    await journal.keep_checkpoint(Checkpoint("ep-2", 2, b"there"))
+    await journal.append([ended("ep-2", 3)])
+    await journal.tidy()
+    assert await journal.checkpoints("ep-2") == [Checkpoint("ep-2", 2, b"there")]
+    await journal.remove("ep-2")
+    await journal.aclose()
     assert execute(tmp_path, "SELECT * FROM checkpoints") == []

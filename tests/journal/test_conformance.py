@@ -82,7 +82,7 @@ async def add(journal: Journal, seq: int, *calls: Any, actor: str = "home", long
     await journal.append([event], attachments=Attachments(calls=[calls]))
 
 
-def test_calls_come_back_whole_in_order_and_after_another_opening(opens: Opens, tmp_path: Path) -> None:
+async def test_calls_come_back_whole_in_order_and_after_another_opening(opens: Opens, tmp_path: Path) -> None:
     first = call_of([SYSTEM, user("1?")], prompt=[1, 2, 3], tokens=[4, 5], logprobs=[-0.5, -1e-300])
     second = call_of(
         [*first.messages, {"role": "assistant", "content": "one"}, user("2?")],
@@ -96,26 +96,23 @@ def test_calls_come_back_whole_in_order_and_after_another_opening(opens: Opens, 
     )
     failed = call_of([SYSTEM, user("other")], None, tools=())
 
-    async def scenario() -> None:
-        journal = await opens(tmp_path)
-        await journal.append([started("ep-1")])
-        await add(journal, 2, first)
-        await add(journal, 3, failed, second, long=True)
-        await journal.append([said("ep-1", 4)])
-        found = await read_calls(journal)
-        assert [(one.decided.seq, one.place) for one in found] == [(2, 0), (3, 0), (3, 1)]
-        assert plain(found) == plain([first, failed, second])
-        assert [one.exchange["digest"] for one in found] == [
-            one.call.digest(one.exchange["request"]) for one in found
-        ]
-        await journal.aclose()
-        again = await opens(tmp_path)
-        await add(again, 5, second, actor="away")
-        assert plain(await read_calls(again)) == plain([first, failed, second, second])
-        assert await read_calls(again, "nobody") == []
-        await again.aclose()
-
-    run(scenario())
+    journal = await opens(tmp_path)
+    await journal.append([started("ep-1")])
+    await add(journal, 2, first)
+    await add(journal, 3, failed, second, long=True)
+    await journal.append([said("ep-1", 4)])
+    found = await read_calls(journal)
+    assert [(one.decided.seq, one.place) for one in found] == [(2, 0), (3, 0), (3, 1)]
+    assert plain(found) == plain([first, failed, second])
+    assert [one.exchange["digest"] for one in found] == [
+        one.call.digest(one.exchange["request"]) for one in found
+    ]
+    await journal.aclose()
+    again = await opens(tmp_path)
+    await add(again, 5, second, actor="away")
+    assert plain(await read_calls(again)) == plain([first, failed, second, second])
+    assert await read_calls(again, "nobody") == []
+    await again.aclose()
 
 
 def conversations() -> Any:
@@ -151,7 +148,7 @@ def test_any_conversation_is_read_as_it_was_shown(
     run(scenario())
 
 
-def test_a_conversation_that_grows_by_settled_messages_is_read_as_it_was_shown(
+async def test_a_conversation_that_grows_by_settled_messages_is_read_as_it_was_shown(
     opens: Opens, tmp_path: Path
 ) -> None:
     grown: list[Any] = [FrozenMessage(user("rules"))]
@@ -163,51 +160,45 @@ def test_a_conversation_that_grows_by_settled_messages_is_read_as_it_was_shown(
         if number == 3:
             grown, beginning = grown[:2], FrozenPrefix()
 
-    async def scenario() -> None:
-        journal = await opens(tmp_path)
-        await journal.append([started("ep-1")])
-        for seq, call in enumerate(made, 2):
-            await add(journal, seq, call)
-        assert plain(await read_calls(journal)) == plain(made)
-        await journal.aclose()
-
-    run(scenario())
+    journal = await opens(tmp_path)
+    await journal.append([started("ep-1")])
+    for seq, call in enumerate(made, 2):
+        await add(journal, seq, call)
+    assert plain(await read_calls(journal)) == plain(made)
+    await journal.aclose()
 
 
 @both
-def test_calls_of_many_episodes_are_written_by_one_statement_a_table(tmp_path: Path) -> None:
+async def test_calls_of_many_episodes_are_written_by_one_statement_a_table(tmp_path: Path) -> None:
     written: list[str] = []
 
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        names = [f"ep-{number}" for number in range(9)]
-        await asyncio.gather(*(journal.append([started(name)]) for name in names))
-        busy, free = threading.Event(), threading.Event()
+    journal = await SqlJournal.open(url_of(tmp_path))
+    names = [f"ep-{number}" for number in range(9)]
+    await asyncio.gather(*(journal.append([started(name)]) for name in names))
+    busy, free = threading.Event(), threading.Event()
 
-        def hold(connection: Any) -> None:
-            event.listen(connection.engine, "before_cursor_execute", note)
-            busy.set()
-            free.wait()
+    def hold(connection: Any) -> None:
+        event.listen(connection.engine, "before_cursor_execute", note)
+        busy.set()
+        free.wait()
 
-        def note(connection: Any, cursor: Any, statement: str, *more: Any) -> None:
-            written.append(statement)
+    def note(connection: Any, cursor: Any, statement: str, *more: Any) -> None:
+        written.append(statement)
 
-        held = asyncio.ensure_future(journal.transact(hold))
-        await asyncio.to_thread(busy.wait)
-        appends = []
-        for name in names:
-            calls = [call_of([user("rules"), user(name)])]
-            made = Attachments(calls=[calls])
-            appends.append(asyncio.ensure_future(journal.append([decided(name, 2, calls)], attachments=made)))
-        await asyncio.sleep(0)
-        free.set()
-        await asyncio.gather(held, *appends)
-        for name in names:
-            (call,) = await read_calls(journal, name)
-            assert call.call.messages[1] == user(name)
-        await journal.aclose()
-
-    run(scenario())
+    held = asyncio.ensure_future(journal.transact(hold))
+    await asyncio.to_thread(busy.wait)
+    appends = []
+    for name in names:
+        calls = [call_of([user("rules"), user(name)])]
+        made = Attachments(calls=[calls])
+        appends.append(asyncio.ensure_future(journal.append([decided(name, 2, calls)], attachments=made)))
+    await asyncio.sleep(0)
+    free.set()
+    await asyncio.gather(held, *appends)
+    for name in names:
+        (call,) = await read_calls(journal, name)
+        assert call.call.messages[1] == user(name)
+    await journal.aclose()
     tables = [one.split()[2] for one in written if one.startswith("INSERT INTO")]
     assert sorted(tables) == ["calls", "events", "messages"]
 
@@ -219,7 +210,7 @@ def nested(depth: int) -> dict[str, Any]:
     return {"role": "user", "content": value}
 
 
-def test_what_is_wrong_beside_an_event_leaves_nothing_of_it(opens: Opens, tmp_path: Path) -> None:
+async def test_what_is_wrong_beside_an_event_leaves_nothing_of_it(opens: Opens, tmp_path: Path) -> None:
     call = call_of([user("?")])
     event = decided("ep-1", 2, [call])
     wrong = [
@@ -233,39 +224,33 @@ def test_what_is_wrong_beside_an_event_leaves_nothing_of_it(opens: Opens, tmp_pa
         ([end_with("{}", "ep-1", 2)], Attachments(truth=TRUTH)),
     ]
 
-    async def scenario() -> None:
-        journal = await opens(tmp_path)
-        await journal.append([started("ep-1")])
-        for events, attachments in wrong:
-            with pytest.raises(JournalError, match="cannot be written"):
-                await journal.append(events, attachments=attachments)
-        assert seqs(await journal.read("ep-1")) == [1]
-        assert await read_calls(journal) == []
-        await add(journal, 2, call)
-        with pytest.raises(SequenceConflict):
-            await add(journal, 2, call_of([user("another")]))
-        assert plain(await read_calls(journal)) == plain([call])
-        await journal.aclose()
-
-    run(scenario())
+    journal = await opens(tmp_path)
+    await journal.append([started("ep-1")])
+    for events, attachments in wrong:
+        with pytest.raises(JournalError, match="cannot be written"):
+            await journal.append(events, attachments=attachments)
+    assert seqs(await journal.read("ep-1")) == [1]
+    assert await read_calls(journal) == []
+    await add(journal, 2, call)
+    with pytest.raises(SequenceConflict):
+        await add(journal, 2, call_of([user("another")]))
+    assert plain(await read_calls(journal)) == plain([call])
+    await journal.aclose()
 
 
-def test_the_truth_is_sealed_until_the_end_and_there_with_it(opens: Opens, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        journal = await opens(tmp_path)
-        await journal.append([started("ep-1"), said("ep-1", 2)])
-        with pytest.raises(TruthSealed, match="sealed until it has ended"):
-            await journal.truth("ep-1")
-        with pytest.raises(EpisodeNotFound):
-            await journal.truth("nobody")
-        await journal.append([end_with(TRUTH, "ep-1", 3)], attachments=Attachments(truth=TRUTH))
-        assert await journal.truth("ep-1") == TRUTH
-        assert TRUTH not in "".join(one.text for one in await journal.read("ep-1"))
-        await journal.append([started("ep-2"), ended("ep-2", 2)])
-        assert await journal.truth("ep-2") is None
-        await journal.aclose()
-
-    run(scenario())
+async def test_the_truth_is_sealed_until_the_end_and_there_with_it(opens: Opens, tmp_path: Path) -> None:
+    journal = await opens(tmp_path)
+    await journal.append([started("ep-1"), said("ep-1", 2)])
+    with pytest.raises(TruthSealed, match="sealed until it has ended"):
+        await journal.truth("ep-1")
+    with pytest.raises(EpisodeNotFound):
+        await journal.truth("nobody")
+    await journal.append([end_with(TRUTH, "ep-1", 3)], attachments=Attachments(truth=TRUTH))
+    assert await journal.truth("ep-1") == TRUTH
+    assert TRUTH not in "".join(one.text for one in await journal.read("ep-1"))
+    await journal.append([started("ep-2"), ended("ep-2", 2)])
+    assert await journal.truth("ep-2") is None
+    await journal.aclose()
 
 
 def started_for(episode_id: str, **more: Any) -> RecordedEvent:
@@ -273,51 +258,45 @@ def started_for(episode_id: str, **more: Any) -> RecordedEvent:
     return record(dataclasses.replace(event, data={**event.data, **more}))
 
 
-def test_runs_groups_and_attempts_are_found(opens: Opens, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        journal = await opens(tmp_path)
-        for number in range(6):
-            group, attempt = f"g{number // 2}", 1 + number % 2
-            first = started_for(f"ep-{number}", run_id="run-1", group_id=group, attempt=attempt)
-            await journal.append([first])
-        await journal.append([started("ep-9")])
+async def test_runs_groups_and_attempts_are_found(opens: Opens, tmp_path: Path) -> None:
+    journal = await opens(tmp_path)
+    for number in range(6):
+        group, attempt = f"g{number // 2}", 1 + number % 2
+        first = started_for(f"ep-{number}", run_id="run-1", group_id=group, attempt=attempt)
+        await journal.append([first])
+    await journal.append([started("ep-9")])
 
-        async def listed(**wanted: Any) -> list[str]:
-            return [one.episode_id for one in await journal.episodes(EpisodeFilter(**wanted))]
+    async def listed(**wanted: Any) -> list[str]:
+        return [one.episode_id for one in await journal.episodes(EpisodeFilter(**wanted))]
 
-        assert len(await listed(run_id="run-1")) == 6
-        assert await listed(run_id="run-2") == []
-        assert await listed(group_id="g1") == ["ep-3", "ep-2"]
-        assert await listed(run_id="run-1", attempt=2) == ["ep-5", "ep-3", "ep-1"]
-        one, other = await journal.episode("ep-3"), await journal.episode("ep-9")
-        assert one is not None and other is not None
-        assert (one.run_id, one.group_id, one.attempt) == ("run-1", "g1", 2)
-        assert (other.run_id, other.group_id, other.attempt) == (None, None, None)
-        await journal.aclose()
-
-    run(scenario())
+    assert len(await listed(run_id="run-1")) == 6
+    assert await listed(run_id="run-2") == []
+    assert await listed(group_id="g1") == ["ep-3", "ep-2"]
+    assert await listed(run_id="run-1", attempt=2) == ["ep-5", "ep-3", "ep-1"]
+    one, other = await journal.episode("ep-3"), await journal.episode("ep-9")
+    assert one is not None and other is not None
+    assert (one.run_id, one.group_id, one.attempt) == ("run-1", "g1", 2)
+    assert (other.run_id, other.group_id, other.attempt) == (None, None, None)
+    await journal.aclose()
 
 
 @both
-def test_a_message_is_stored_once_however_often_it_is_shown(tmp_path: Path) -> None:
+async def test_a_message_is_stored_once_however_often_it_is_shown(tmp_path: Path) -> None:
     """Sixty turns of a growing conversation: rows and bytes grow with the turns, not with their square."""
 
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        await journal.append([started("ep-1")])
-        shown: list[dict[str, Any]] = [SYSTEM]
-        tokens: list[int] = []
-        for turn in range(60):
-            shown = [*shown, user(f"question {turn} " + "x" * 900)]
-            tokens = [*tokens, *range(turn, turn + 300)]
-            await add(journal, 2 + turn, call_of([dict(one) for one in shown], prompt=tokens, tokens=[turn]))
-            shown, tokens = [*shown, {"role": "assistant", "content": f"answer {turn}"}], [*tokens, turn]
-        found = await read_calls(journal)
-        assert list(found[-1].call.messages) == shown[:-1]
-        assert found[-1].call.prompt_token_ids == array("q", tokens[:-1])
-        await journal.aclose()
-
-    run(scenario())
+    journal = await SqlJournal.open(url_of(tmp_path))
+    await journal.append([started("ep-1")])
+    shown: list[dict[str, Any]] = [SYSTEM]
+    tokens: list[int] = []
+    for turn in range(60):
+        shown = [*shown, user(f"question {turn} " + "x" * 900)]
+        tokens = [*tokens, *range(turn, turn + 300)]
+        await add(journal, 2 + turn, call_of([dict(one) for one in shown], prompt=tokens, tokens=[turn]))
+        shown, tokens = [*shown, {"role": "assistant", "content": f"answer {turn}"}], [*tokens, turn]
+    found = await read_calls(journal)
+    assert list(found[-1].call.messages) == shown[:-1]
+    assert found[-1].call.prompt_token_ids == array("q", tokens[:-1])
+    await journal.aclose()
     assert execute(tmp_path, "SELECT count(*) FROM messages") == [(1 + 2 * 60 - 1 + len(TOOLS),)]
     ((size,),) = execute(tmp_path, "SELECT sum(length(messages) + length(prompt_token_ids)) FROM calls")
     assert size < 60 * (301 * 4 + 3 * 32 + 8)
@@ -340,36 +319,32 @@ def test_a_message_is_stored_once_however_often_it_is_shown(tmp_path: Path) -> N
         ("UPDATE calls SET seq = 77", "its event is missing"),
     ],
 )
-def test_calls_that_are_damaged_are_refused_with_the_reason(tmp_path: Path, tamper: str, says: str) -> None:
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        await journal.append([started("ep-1")])
-        await add(journal, 2, call_of([user("?")], prompt=[1], tokens=[2]))
-        await journal.aclose()
-        execute(tmp_path, tamper)
-        journal = await SqlJournal.open(url_of(tmp_path))
-        with pytest.raises(JournalError, match=says):
-            await read_calls(journal)
-        assert seqs(await journal.read("ep-1")) == [1, 2], "events are served all the same"
-        await journal.aclose()
-
-    run(scenario())
+async def test_calls_that_are_damaged_are_refused_with_the_reason(
+    tmp_path: Path, tamper: str, says: str
+) -> None:
+    journal = await SqlJournal.open(url_of(tmp_path))
+    await journal.append([started("ep-1")])
+    await add(journal, 2, call_of([user("?")], prompt=[1], tokens=[2]))
+    await journal.aclose()
+    execute(tmp_path, tamper)
+    journal = await SqlJournal.open(url_of(tmp_path))
+    with pytest.raises(JournalError, match=says):
+        await read_calls(journal)
+    assert seqs(await journal.read("ep-1")) == [1, 2], "events are served all the same"
+    await journal.aclose()
 
 
 @both
-def test_a_damaged_truth_is_refused(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        events = [started("ep-1"), end_with(TRUTH, "ep-1", 2)]
-        await journal.append(events, attachments=Attachments(truth=TRUTH))
-        await journal.aclose()
-        execute(tmp_path, "UPDATE truths SET body = x'00'")
-        journal = await SqlJournal.open(url_of(tmp_path))
-        with pytest.raises(JournalError, match="the truth of ep-1 cannot be read"):
-            await journal.truth("ep-1")
-        await journal.aclose()
-
-    run(scenario())
+async def test_a_damaged_truth_is_refused(tmp_path: Path) -> None:
+    journal = await SqlJournal.open(url_of(tmp_path))
+    events = [started("ep-1"), end_with(TRUTH, "ep-1", 2)]
+    await journal.append(events, attachments=Attachments(truth=TRUTH))
+    await journal.aclose()
+    execute(tmp_path, "UPDATE truths SET body = x'00'")
+    journal = await SqlJournal.open(url_of(tmp_path))
+    with pytest.raises(JournalError, match="the truth of ep-1 cannot be read"):
+        await journal.truth("ep-1")
+    await journal.aclose()
 
 
 def test_tokens_are_arrays_of_eight_bytes() -> None:

@@ -56,59 +56,53 @@ WHOLE = ("DELETE FROM events", "DELETE FROM episodes", LEASE, "DELETE FROM owner
 
 
 @pytest.mark.parametrize("undone", [(LATER,), (LATER, LEASE), WHOLE], ids=["events", "lease", "episode"])
-def test_acknowledged_events_that_the_database_lost_are_recorded_again(
+async def test_acknowledged_events_that_the_database_lost_are_recorded_again(
     url: str, undone: Sequence[str]
 ) -> None:
-    async def scenario() -> None:
-        journal = await opened(url)
-        await journal.append([started("ep-1")])
-        for seq in (2, 3, 4):
-            await journal.append([said("ep-1", seq)])
-        before = await digest(journal)
-        go_back(journal, *undone)
-        await journal.append([said("ep-1", 5)])
-        assert await digest(journal) != before
-        assert seqs(await journal.read("ep-1")) == [1, 2, 3, 4, 5]
-        await journal.append([ended("ep-1", 6)])
-        before = await digest(journal)
-        go_back(journal, LATER, UNENDED)
-        await journal.restore()
-        assert await digest(journal) == before, "no append was needed to notice it"
-        assert (await journal.end("ep-1"), await journal.leases()) == (before, [])
-        await journal.remove("ep-1")
-        await journal.restore()
-        assert await journal.episode("ep-1") is None, "what was removed on purpose stays away"
-        await journal.aclose()
-
-    run(scenario())
+    journal = await opened(url)
+    await journal.append([started("ep-1")])
+    for seq in (2, 3, 4):
+        await journal.append([said("ep-1", seq)])
+    before = await digest(journal)
+    go_back(journal, *undone)
+    await journal.append([said("ep-1", 5)])
+    assert await digest(journal) != before
+    assert seqs(await journal.read("ep-1")) == [1, 2, 3, 4, 5]
+    await journal.append([ended("ep-1", 6)])
+    before = await digest(journal)
+    go_back(journal, LATER, UNENDED)
+    await journal.restore()
+    assert await digest(journal) == before, "no append was needed to notice it"
+    assert (await journal.end("ep-1"), await journal.leases()) == (before, [])
+    await journal.remove("ep-1")
+    await journal.restore()
+    assert await journal.episode("ep-1") is None, "what was removed on purpose stays away"
+    await journal.aclose()
 
 
 @pytest.mark.parametrize("keeps", [True, False], ids=["another wrote", "nothing kept"])
-def test_an_episode_that_cannot_be_completed_is_left_and_its_loss_known(url: str, keeps: bool) -> None:
-    async def scenario() -> None:
-        journal, other = await opened(url, keeps=keeps), await opened(url)
-        assert journal.ownership is not None and other.ownership is not None
-        await journal.append([started("ep-1"), said("ep-1", 2)])
-        await journal.append([said("ep-1", 3), said("ep-1", 4)])
-        go_back(journal, LATER, *([LEASE] if keeps else []))
-        if keeps:
-            await other.append([said("ep-1", 3, "another one")])
-            await other.ownership.release("ep-1")
-        with pytest.raises(LeaseLost, match="event 4 was acknowledged"):
-            await journal.append([said("ep-1", 5)])
-        with pytest.raises(LeaseLost):
-            await journal.append([said("ep-1", 5)])
-        assert await journal.ownership.unowned_episodes(9) == ["ep-1"], "anyone may play on"
-        head = 3 if keeps else 2
-        assert await journal.ownership.claim("ep-1")
-        assert await journal.lost_until("ep-1", head) == 4
-        await journal.append([said("ep-1", head + 1)])
-        assert await journal.lost_until("ep-1", head + 1) is None
-        assert (await digest(journal))[0] == head + 1
-        await journal.aclose()
-        await other.aclose()
-
-    run(scenario())
+async def test_an_episode_that_cannot_be_completed_is_left_and_its_loss_known(url: str, keeps: bool) -> None:
+    journal, other = await opened(url, keeps=keeps), await opened(url)
+    assert journal.ownership is not None and other.ownership is not None
+    await journal.append([started("ep-1"), said("ep-1", 2)])
+    await journal.append([said("ep-1", 3), said("ep-1", 4)])
+    go_back(journal, LATER, *([LEASE] if keeps else []))
+    if keeps:
+        await other.append([said("ep-1", 3, "another one")])
+        await other.ownership.release("ep-1")
+    with pytest.raises(LeaseLost, match="event 4 was acknowledged"):
+        await journal.append([said("ep-1", 5)])
+    with pytest.raises(LeaseLost):
+        await journal.append([said("ep-1", 5)])
+    assert await journal.ownership.unowned_episodes(9) == ["ep-1"], "anyone may play on"
+    head = 3 if keeps else 2
+    assert await journal.ownership.claim("ep-1")
+    assert await journal.lost_until("ep-1", head) == 4
+    await journal.append([said("ep-1", head + 1)])
+    assert await journal.lost_until("ep-1", head + 1) is None
+    assert (await digest(journal))[0] == head + 1
+    await journal.aclose()
+    await other.aclose()
 
 
 def promote(cluster: Cluster) -> None:

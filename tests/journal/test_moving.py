@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from spectator.cli import main
 from spectator.errors import JournalError
 from spectator.events import Event, record
 from spectator.journal import transfer
 from spectator.journal.contract import Attachments, Checkpoint, truth_digest
 from spectator.journal.schema import metadata
 from spectator.journal.sql_journal import SqlJournal
+from tests.commands import spectator
 from tests.journal.calls import call_of, decided, user
 from tests.journal.records import _execute, ended, said, started
 from tests.postgres import Cluster
@@ -52,9 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def copy(folder: Path, url: str) -> Result:
-    return CliRunner().invoke(
-        main, ["copy-journal", "--data-dir", str(folder)], env={"SPECTATOR_JOURNAL_URL": url}
-    )
+    return spectator("copy-journal", "--data-dir", folder, env={"SPECTATOR_JOURNAL_URL": url})
 
 
 def rows(execute: Any, table: str) -> list[tuple[Any, ...]]:
@@ -62,7 +60,9 @@ def rows(execute: Any, table: str) -> list[tuple[Any, ...]]:
     return sorted(execute(f"SELECT {names} FROM {table}"), key=repr)
 
 
-def test_every_row_arrives_and_the_journal_stays(folder: Path, database: str, postgres: Cluster) -> None:
+async def test_every_row_arrives_and_the_journal_stays(
+    folder: Path, database: str, postgres: Cluster
+) -> None:
     before = {table: rows(lambda text: _execute(folder, text), table) for table in TABLES}
     assert all(before.values()), "there is something of each kind"
     result = copy(folder, postgres.url(database))
@@ -75,14 +75,11 @@ def test_every_row_arrives_and_the_journal_stays(folder: Path, database: str, po
         assert there == sorted(plain if table == "episodes" else before[table], key=repr)
     assert postgres.execute(database, "SELECT count(*) FROM owners") == [(0,)], "nobody waits for the command"
 
-    async def play_on() -> tuple[str | None, int]:
-        journal = await SqlJournal.open(postgres.url(database))
-        await journal.append([said("ep-2", 3)])
-        found = await journal.truth("ep-1"), len([call async for call in journal.calls("ep-1")])
-        await journal.aclose()
-        return found
-
-    assert asyncio.run(play_on()) == (TRUTH, 1)
+    journal = await SqlJournal.open(postgres.url(database))
+    await journal.append([said("ep-2", 3)])
+    found = await journal.truth("ep-1"), len([call async for call in journal.calls("ep-1")])
+    await journal.aclose()
+    assert found == (TRUTH, 1)
     again = copy(folder, postgres.url(database))
     assert again.exit_code == 0, "what was played on since is no obstacle"
     assert "0 episodes, 0 events copied, every digest verified; 3 were already there" in again.output

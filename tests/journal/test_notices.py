@@ -73,18 +73,17 @@ async def listening(url: str, direct: str | None = None) -> AsyncIterator[Heard]
         await sender.aclose()
 
 
-def test_notices_come_in_order_and_those_to_oneself_are_not_taken(postgres: Cluster, database: str) -> None:
+async def test_notices_come_in_order_and_those_to_oneself_are_not_taken(
+    postgres: Cluster, database: str
+) -> None:
     sent = ["first", "x" * LARGEST, "signs \" \\ ' é"]
 
-    async def scenario() -> None:
-        async with listening(postgres.url(database)) as heard:
-            await heard.until(lambda: heard.changes == [True])
-            await heard.sender.send(CHANNEL, sent[:2])
-            await heard.sender.send(CHANNEL, sent[2:])
-            await heard.until(lambda: len(heard.notices) == 3)
-            assert heard.notices == sent
-
-    run(scenario())
+    async with listening(postgres.url(database)) as heard:
+        await heard.until(lambda: heard.changes == [True])
+        await heard.sender.send(CHANNEL, sent[:2])
+        await heard.sender.send(CHANNEL, sent[2:])
+        await heard.until(lambda: len(heard.notices) == 3)
+        assert heard.notices == sent
 
 
 def test_a_listening_connection_that_ends_is_made_anew(
@@ -113,7 +112,7 @@ def test_a_listening_connection_that_ends_is_made_anew(
     assert len(said) == 4 and "the journal is asked instead" in said[0] and "arrive again" in said[1]
 
 
-def test_behind_a_pooler_it_says_so_once_and_a_direct_address_helps(
+async def test_behind_a_pooler_it_says_so_once_and_a_direct_address_helps(
     postgres: Cluster,
     database: str,
     pooler: None,
@@ -123,42 +122,33 @@ def test_behind_a_pooler_it_says_so_once_and_a_direct_address_helps(
     monkeypatch.setattr(connections, "PROOF_S", 0.3)
     pooled, direct = postgres.url(database, port=str(POOL_PORT)), postgres.url(database)
 
-    async def scenario() -> None:
-        async with listening(pooled) as heard:
-            await asyncio.sleep(1.5)  # several attempts, each of which must fail
-            assert heard.changes == []
-        async with listening(pooled, direct) as heard:
-            await heard.until(lambda: heard.changes == [True])
-            await heard.sender.send(CHANNEL, ["through the pooler"])
-            await heard.until(lambda: heard.notices == ["through the pooler"])
-
-    run(scenario())
+    async with listening(pooled) as heard:
+        await asyncio.sleep(1.5)  # several attempts, each of which must fail
+        assert heard.changes == []
+    async with listening(pooled, direct) as heard:
+        await heard.until(lambda: heard.changes == [True])
+        await heard.sender.send(CHANNEL, ["through the pooler"])
+        await heard.until(lambda: heard.notices == ["through the pooler"])
     (said,) = [one.message for one in caplog.records if "no notices" in one.message]
     assert "pooler in transaction mode" in said and "the journal is asked instead" in said
 
 
-def test_a_database_that_is_away_is_told_without_the_password(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_database_that_is_away_is_told_without_the_password(caplog: pytest.LogCaptureFixture) -> None:
     url = "postgresql://me:s3cret-Pass@127.0.0.1:1/journal"
 
-    async def scenario() -> None:
-        async with listening(url) as heard:
-            await heard.until(lambda: any("no notices" in one.message for one in caplog.records))
-            with pytest.raises(JournalError, match="notices cannot be sent") as refused:
-                await heard.sender.send(CHANNEL, ["lost"])
-            assert "s3cret" not in str(refused.value)
-            assert heard.changes == []
-
-    run(scenario())
+    async with listening(url) as heard:
+        await heard.until(lambda: any("no notices" in one.message for one in caplog.records))
+        with pytest.raises(JournalError, match="notices cannot be sent") as refused:
+            await heard.sender.send(CHANNEL, ["lost"])
+        assert "s3cret" not in str(refused.value)
+        assert heard.changes == []
     assert "s3cret" not in caplog.text
 
 
-def test_a_sender_connects_again_after_a_failure(postgres: Cluster, database: str) -> None:
-    async def scenario() -> None:
-        async with listening(postgres.url(database)) as heard:
-            await heard.until(lambda: heard.changes == [True])
-            with pytest.raises(JournalError, match="too long"):
-                await heard.sender.send(CHANNEL, ["x" * 8_001])
-            await heard.sender.send(CHANNEL, ["again"])
-            await heard.until(lambda: heard.notices == ["again"])
-
-    run(scenario())
+async def test_a_sender_connects_again_after_a_failure(postgres: Cluster, database: str) -> None:
+    async with listening(postgres.url(database)) as heard:
+        await heard.until(lambda: heard.changes == [True])
+        with pytest.raises(JournalError, match="too long"):
+            await heard.sender.send(CHANNEL, ["x" * 8_001])
+        await heard.sender.send(CHANNEL, ["again"])
+        await heard.until(lambda: heard.notices == ["again"])

@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
 
-from spectator.cli import main
 from spectator.clock import timestamp
 from spectator.events import Event, RecordedEvent, encode_json, record
 from spectator.journal.contract import Attachments, EpisodeFilter, truth_digest
 from spectator.journal.retention import BATCH, Keep, begin_removal, continue_removal
 from spectator.journal.sql_journal import SqlJournal
+from tests.commands import spectator
 from tests.journal.calls import call_of, decided, user
 from tests.journal.records import ended, execute, run, said, seqs, started, url_of
 
@@ -49,10 +48,6 @@ async def fill(journal: SqlJournal, episodes: int, *, length: int = 3, text: str
         await journal.append([ended_at(name, length, NOW - timedelta(days=age))])
 
 
-def spectator(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
-
-
 async def names(journal: SqlJournal) -> list[str]:
     return sorted(one.episode_id for one in await journal.episodes(EpisodeFilter()))
 
@@ -72,88 +67,77 @@ async def names(journal: SqlJournal) -> list[str]:
         (Keep(episodes=3, days=4.5), ["ep-05 age", "ep-04 count"]),
     ],
 )
-def test_each_limit_takes_the_oldest_and_never_one_that_has_not_ended(
+async def test_each_limit_takes_the_oldest_and_never_one_that_has_not_ended(
     tmp_path: Path, keep: Keep, goes: list[str]
 ) -> None:
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        await fill(journal, 5)
-        old = await journal.surplus(keep, NOW)
-        assert [f"{one.episode_id} {one.why}" for one in old] == goes
-        for one in old:
-            await journal.remove(one.episode_id)
-        await journal.tidy()
-        gone = {one.split()[0] for one in goes}
-        kept = [
-            name for name in ("ep-0-unended", *(f"ep-{age:02d}" for age in range(1, 6))) if name not in gone
-        ]
-        assert await names(journal) == kept
-        for name in gone:
-            assert await journal.read(name) == []
-        assert await journal.surplus(keep, NOW) == []
-        await journal.remove("ep-0-unended")
-        assert seqs(await journal.read("ep-0-unended")) == [1, 2]
-        await journal.aclose()
-
-    run(scenario())
+    journal = await SqlJournal.open(url_of(tmp_path))
+    await fill(journal, 5)
+    old = await journal.surplus(keep, NOW)
+    assert [f"{one.episode_id} {one.why}" for one in old] == goes
+    for one in old:
+        await journal.remove(one.episode_id)
+    await journal.tidy()
+    gone = {one.split()[0] for one in goes}
+    kept = [name for name in ("ep-0-unended", *(f"ep-{age:02d}" for age in range(1, 6))) if name not in gone]
+    assert await names(journal) == kept
+    for name in gone:
+        assert await journal.read(name) == []
+    assert await journal.surplus(keep, NOW) == []
+    await journal.remove("ep-0-unended")
+    assert seqs(await journal.read("ep-0-unended")) == [1, 2]
+    await journal.aclose()
 
 
-def test_by_size_as_much_goes_as_must_and_the_file_shrinks(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        await fill(journal, 10, length=300, text="x" * 1000)
-        before = await journal.figures()
-        assert before.bytes > 3_000_000
-        keep = Keep(mb=2)
-        old = await journal.surplus(keep, NOW)
-        assert 2 <= len(old) <= 7
-        for one in old:
-            await journal.remove(one.episode_id)
-        await journal.tidy()
-        after = await journal.figures()
-        assert 1_000_000 < after.bytes <= 2_050_000
-        assert after.free_bytes < 50_000
-        assert after.episodes == before.episodes - len(old)
-        for checkpoint in (False, True):
-            if checkpoint:
-                long = (tmp_path / "journal.db").stat().st_size
-                with closing(sqlite3.connect(tmp_path / "journal.db")) as other:
-                    other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                assert (tmp_path / "journal.db").stat().st_size < long
-            await journal.check()
-            name = f"ep-later-{checkpoint}"  # a file that shrinks in order is not one that was cut off
-            await journal.append([started(name)])
-        await journal.aclose()
-        assert (tmp_path / "journal.db").stat().st_size <= 2_100_000
-
-    run(scenario())
+async def test_by_size_as_much_goes_as_must_and_the_file_shrinks(tmp_path: Path) -> None:
+    journal = await SqlJournal.open(url_of(tmp_path))
+    await fill(journal, 10, length=300, text="x" * 1000)
+    before = await journal.figures()
+    assert before.bytes > 3_000_000
+    keep = Keep(mb=2)
+    old = await journal.surplus(keep, NOW)
+    assert 2 <= len(old) <= 7
+    for one in old:
+        await journal.remove(one.episode_id)
+    await journal.tidy()
+    after = await journal.figures()
+    assert 1_000_000 < after.bytes <= 2_050_000
+    assert after.free_bytes < 50_000
+    assert after.episodes == before.episodes - len(old)
+    for checkpoint in (False, True):
+        if checkpoint:
+            long = (tmp_path / "journal.db").stat().st_size
+            with closing(sqlite3.connect(tmp_path / "journal.db")) as other:
+                other.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            assert (tmp_path / "journal.db").stat().st_size < long
+        await journal.check()
+        name = f"ep-later-{checkpoint}"  # a file that shrinks in order is not one that was cut off
+        await journal.append([started(name)])
+    await journal.aclose()
+    assert (tmp_path / "journal.db").stat().st_size <= 2_100_000
 
 
 @both
-def test_appends_go_on_while_a_long_episode_is_removed(tmp_path: Path) -> None:
+async def test_appends_go_on_while_a_long_episode_is_removed(tmp_path: Path) -> None:
     """A removal is many small transactions, with whatever waits in between."""
 
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        await fill(journal, 1, length=BATCH * 30)
-        order: list[str] = []
+    journal = await SqlJournal.open(url_of(tmp_path))
+    await fill(journal, 1, length=BATCH * 30)
+    order: list[str] = []
 
-        async def removing() -> None:
-            await journal.remove("ep-01")
-            order.append("removed")
+    async def removing() -> None:
+        await journal.remove("ep-01")
+        order.append("removed")
 
-        async def appending() -> None:
-            await journal.append([started("ep-new")])
-            for seq in range(2, 12):
-                await journal.append([said("ep-new", seq)])
-                order.append(f"event {seq}")
+    async def appending() -> None:
+        await journal.append([started("ep-new")])
+        for seq in range(2, 12):
+            await journal.append([said("ep-new", seq)])
+            order.append(f"event {seq}")
 
-        await asyncio.gather(removing(), appending())
-        assert order.index("event 5") < order.index("removed")
-        assert seqs(await journal.read("ep-new")) == list(range(1, 12))
-        await journal.aclose()
-
-    run(scenario())
+    await asyncio.gather(removing(), appending())
+    assert order.index("event 5") < order.index("removed")
+    assert seqs(await journal.read("ep-new")) == list(range(1, 12))
+    await journal.aclose()
 
 
 KILLED = """

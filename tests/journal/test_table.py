@@ -8,21 +8,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from pyarrow import parquet
 
-from spectator.cli import main
 from spectator.events import Event
 from spectator.exports.tables import EVENT_COLUMNS, ROW_GROUP, Table, row_of
 from spectator.journal.contract import EpisodeSummary
 from spectator.journal.sql_journal import SqlJournal
+from tests.commands import spectator
 from tests.journal.records import run, said, started, url_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "journal.md"
-
-
-def spectator(*arguments: str) -> Any:
-    return CliRunner().invoke(main, arguments)
 
 
 def export(folder: Path, out: Path, *which: str) -> None:

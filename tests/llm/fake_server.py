@@ -355,11 +355,7 @@ async def _closed(reader: asyncio.StreamReader) -> None:
 
 @asynccontextmanager
 async def serving(
-    brain: Brain,
-    modes: Iterable[Mode] | None = None,
-    *,
-    tls: ssl.SSLContext | None = None,
-    **more: Any,
+    brain: Brain, modes: Iterable[Mode] | None = None, *, tls: ssl.SSLContext | None = None, **more: Any
 ) -> AsyncIterator[FakeModelServer]:
     """Run an endpoint on a free port of the loopback interface.
 

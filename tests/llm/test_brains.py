@@ -9,9 +9,8 @@ from typing import Any
 
 import jsonschema
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
+from tests.commands import spectator
 from tests.llm.brains import BRAINS, Said
 from tests.llm.endpoints import endpoint, write_captains
 
@@ -68,7 +67,7 @@ def test_a_brain_decides_everything_itself(
         monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(path))
         monkeypatch.setenv("OPENAI_API_KEY", "sk-of-no-one")
         asked = ["play", *world.split(), "--captain", "llm:scripted", "--seed", "3"]
-        done = CliRunner().invoke(main, asked)
+        done = spectator(*asked)
     assert not broken and done.exit_code == 0, (broken[:1], done.stderr)
     events = [json.loads(line) for line in done.stdout.splitlines()]
     made = [event["data"] for event in events if event["type"] == "decision.made"]

@@ -171,96 +171,81 @@ def test_the_deadline_wins_over_endless_patience() -> None:
     assert len(transport.urls) > 10
 
 
-def test_no_place_is_held_while_waiting_to_retry() -> None:
-    async def run() -> None:
-        clock = ManualClock()
-        transport = FakeTransport(FakeReply(500), FakeReply())
-        chat = client(transport, clock, limits=ClientLimits(concurrency=1))
-        first = asyncio.create_task(chat.complete(ASK, deadline=60))
-        await until(lambda: clock.sleepers == 1, what="the wait of the first")
-        second = await chat.complete(ASK, deadline=60)
-        assert second.text == "hello" and not first.done()
-        assert (await finish(first, clock)).attempts == 2
-
-    asyncio.run(run())
+async def test_no_place_is_held_while_waiting_to_retry() -> None:
+    clock = ManualClock()
+    transport = FakeTransport(FakeReply(500), FakeReply())
+    chat = client(transport, clock, limits=ClientLimits(concurrency=1))
+    first = asyncio.create_task(chat.complete(ASK, deadline=60))
+    await until(lambda: clock.sleepers == 1, what="the wait of the first")
+    second = await chat.complete(ASK, deadline=60)
+    assert second.text == "hello" and not first.done()
+    assert (await finish(first, clock)).attempts == 2
 
 
-def test_no_more_requests_than_places() -> None:
-    async def run() -> None:
-        clock, transport = ManualClock(), FakeTransport(FakeReply())
-        chat = client(transport, clock, limits=ClientLimits(concurrency=3))
-        answers = await asyncio.gather(*(chat.complete(ASK, deadline=60) for _ in range(20)))
-        assert len(answers) == 20
-        assert transport.most_inside == 3
-
-    asyncio.run(run())
+async def test_no_more_requests_than_places() -> None:
+    clock, transport = ManualClock(), FakeTransport(FakeReply())
+    chat = client(transport, clock, limits=ClientLimits(concurrency=3))
+    answers = await asyncio.gather(*(chat.complete(ASK, deadline=60) for _ in range(20)))
+    assert len(answers) == 20
+    assert transport.most_inside == 3
 
 
-def test_who_finds_no_place_in_time_is_told_so() -> None:
-    async def run() -> None:
-        never = asyncio.Event()
+async def test_who_finds_no_place_in_time_is_told_so() -> None:
+    never = asyncio.Event()
 
-        async def hang() -> FakeReply:
-            await never.wait()
-            return FakeReply()
+    async def hang() -> FakeReply:
+        await never.wait()
+        return FakeReply()
 
-        transport = FakeTransport(hang)
-        chat = client(transport, ManualClock(), limits=ClientLimits(concurrency=1))
-        first = asyncio.create_task(chat.complete(ASK, deadline=60))
-        await until(lambda: transport.inside == 1)
-        with pytest.raises(EndpointTimeout, match="too many concurrent"):
-            await chat.complete(ASK, deadline=0.02)
-        first.cancel()
-        await asyncio.gather(first, return_exceptions=True)
-        assert transport.inside == 0
-
-    asyncio.run(run())
+    transport = FakeTransport(hang)
+    chat = client(transport, ManualClock(), limits=ClientLimits(concurrency=1))
+    first = asyncio.create_task(chat.complete(ASK, deadline=60))
+    await until(lambda: transport.inside == 1)
+    with pytest.raises(EndpointTimeout, match="too many concurrent"):
+        await chat.complete(ASK, deadline=0.02)
+    first.cancel()
+    await asyncio.gather(first, return_exceptions=True)
+    assert transport.inside == 0
 
 
-def test_a_silent_endpoint_counts_against_the_breaker_when_the_deadline_is_what_ends_it() -> None:
-    async def run() -> None:
-        never = asyncio.Event()
+async def test_a_silent_endpoint_counts_against_the_breaker_when_the_deadline_is_what_ends_it() -> None:
+    never = asyncio.Event()
 
-        async def hang() -> FakeReply:
-            await never.wait()
-            return FakeReply()
+    async def hang() -> FakeReply:
+        await never.wait()
+        return FakeReply()
 
-        clock = ManualClock()
-        breaker = CircuitBreaker(clock, failures=2)
-        chat = client(FakeTransport(hang), clock, breaker=breaker, retry=RetryPolicy(busy=0, unavailable=0))
-        for _ in range(2):
-            with pytest.raises(EndpointTimeout):
-                await chat.complete(ASK, deadline=0.01)
-        with pytest.raises(EndpointResting):
+    clock = ManualClock()
+    breaker = CircuitBreaker(clock, failures=2)
+    chat = client(FakeTransport(hang), clock, breaker=breaker, retry=RetryPolicy(busy=0, unavailable=0))
+    for _ in range(2):
+        with pytest.raises(EndpointTimeout):
             await chat.complete(ASK, deadline=0.01)
+    with pytest.raises(EndpointResting):
+        await chat.complete(ASK, deadline=0.01)
 
-    asyncio.run(run())
 
+async def test_a_fleet_that_starts_at_once_is_spread() -> None:
+    clock, transport = ManualClock(), FakeTransport(FakeReply())
+    chat = client(transport, clock, limits=ClientLimits(startup_jitter_s=2.0))
+    asked: list[float] = []
 
-def test_a_fleet_that_starts_at_once_is_spread() -> None:
-    async def run() -> None:
-        clock, transport = ManualClock(), FakeTransport(FakeReply())
-        chat = client(transport, clock, limits=ClientLimits(startup_jitter_s=2.0))
-        asked: list[float] = []
-
-        async def one() -> None:
-            await chat.complete(ASK, deadline=60)
-            asked.append(clock.monotonic())
-
-        tasks = [asyncio.create_task(one()) for _ in range(200)]
-        while not all(task.done() for task in tasks):
-            await asyncio.sleep(0)
-            clock.advance(0.01)
-        halves = sum(at < 1.0 for at in asked)
-        assert 60 < halves < 140 and max(asked) <= 2.2
-        began = clock.monotonic()
+    async def one() -> None:
         await chat.complete(ASK, deadline=60)
-        assert clock.monotonic() == began
+        asked.append(clock.monotonic())
 
-    asyncio.run(run())
+    tasks = [asyncio.create_task(one()) for _ in range(200)]
+    while not all(task.done() for task in tasks):
+        await asyncio.sleep(0)
+        clock.advance(0.01)
+    halves = sum(at < 1.0 for at in asked)
+    assert 60 < halves < 140 and max(asked) <= 2.2
+    began = clock.monotonic()
+    await chat.complete(ASK, deadline=60)
+    assert clock.monotonic() == began
 
 
-def test_what_a_stream_had_said_is_voided_when_it_is_sent_again() -> None:
+async def test_what_a_stream_had_said_is_voided_when_it_is_sent_again() -> None:
     heard: list[tuple[str, str]] = []
     event = b'data: {"choices": [{"delta": {"content": "hel"}}]}\n\n'
     whole = (
@@ -269,58 +254,46 @@ def test_what_a_stream_had_said_is_voided_when_it_is_sent_again() -> None:
     )
     clock, transport = ManualClock(), FakeTransport(FakeReply(200, event), FakeReply(200, whole))
 
-    async def run() -> ChatAnswer:
-        request = ChatRequest(model="m", messages=[], stream=True)
-        chat = client(transport, clock)
-        task = chat.complete(request, deadline=60, on_delta=lambda kind, text: heard.append((kind, text)))
-        return await finish(asyncio.create_task(task), clock)
-
-    assert asyncio.run(run()).text == "hello"
+    request = ChatRequest(model="m", messages=[], stream=True)
+    chat = client(transport, clock)
+    task = chat.complete(request, deadline=60, on_delta=lambda kind, text: heard.append((kind, text)))
+    assert (await finish(asyncio.create_task(task), clock)).text == "hello"
     assert heard == [("text", "hel"), ("lost", ""), ("restart", ""), ("text", "hel"), ("text", "lo")]
 
 
 @pytest.mark.parametrize("ending", [b"data: [DONE]\n\n", b"", b"data: [DONE]"])
-def test_a_stream_is_whole_with_a_finish_reason_even_without_its_last_mark(ending: bytes) -> None:
+async def test_a_stream_is_whole_with_a_finish_reason_even_without_its_last_mark(ending: bytes) -> None:
     event = b'data: {"choices": [{"delta": {"content": "x"}, "finish_reason": "stop"}]}\n\n'
 
-    async def run() -> ChatAnswer:
-        request = ChatRequest(model="m", messages=[], stream=True)
-        return await client(FakeTransport(FakeReply(200, event + ending)), ManualClock()).complete(
+    request = ChatRequest(model="m", messages=[], stream=True)
+    assert (
+        await client(FakeTransport(FakeReply(200, event + ending)), ManualClock()).complete(
             request, deadline=60
         )
-
-    assert asyncio.run(run()).text == "x"
+    ).text == "x"
 
 
 @pytest.mark.parametrize("before", [b"", b" \n", b"\xef\xbb\xbf", b"\r\n\xef\xbb\xbf  ", b"\n" * 5_000])
 @pytest.mark.parametrize(
     "body", [GOOD, b'data: {"choices": [{"delta": {"content": "hello"}}]}\n\ndata: [DONE]\n\n']
 )
-def test_blanks_before_an_answer_do_not_matter(before: bytes, body: bytes) -> None:
+async def test_blanks_before_an_answer_do_not_matter(before: bytes, body: bytes) -> None:
     """Nor does an endpoint that ignores the wish for a stream."""
 
-    async def run() -> ChatAnswer:
-        request = ChatRequest(model="m", messages=[], stream=True)
-        transport = FakeTransport(FakeReply(200, before + body))
-        return await client(transport, ManualClock()).complete(request, deadline=60)
-
-    assert asyncio.run(run()).text == "hello"
+    request = ChatRequest(model="m", messages=[], stream=True)
+    transport = FakeTransport(FakeReply(200, before + body))
+    assert (await client(transport, ManualClock()).complete(request, deadline=60)).text == "hello"
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_answer_without_end_is_not_read_to_the_end(stream: bool) -> None:
+async def test_an_answer_without_end_is_not_read_to_the_end(stream: bool) -> None:
     body = b'data: {"choices": [{"delta": {"content": "x"}}]}\n\n' * 1_000
 
-    async def run() -> None:
-        request = ChatRequest(model="m", messages=[], stream=stream)
-        limits = ClientLimits(answer_bytes=2_000)
-        chat = client(
-            FakeTransport(FakeReply(200, body)), ManualClock(), limits=limits, retry=RetryPolicy(0, 0)
-        )
-        with pytest.raises(EndpointMalformed, match="longer than 2000 bytes"):
-            await chat.complete(request, deadline=60)
-
-    asyncio.run(run())
+    request = ChatRequest(model="m", messages=[], stream=stream)
+    limits = ClientLimits(answer_bytes=2_000)
+    chat = client(FakeTransport(FakeReply(200, body)), ManualClock(), limits=limits, retry=RetryPolicy(0, 0))
+    with pytest.raises(EndpointMalformed, match="longer than 2000 bytes"):
+        await chat.complete(request, deadline=60)
 
 
 def test_a_session_is_part_of_the_address() -> None:
@@ -376,17 +349,14 @@ def of_llama_cpp(prompt: Any) -> list[FakeReply]:
         ([of_llama_cpp([])[0], EndpointUnavailable("gone")], None),
     ],
 )
-def test_the_tokens_of_a_prompt_are_asked_for_where_the_answer_lacks_them(
+async def test_the_tokens_of_a_prompt_are_asked_for_where_the_answer_lacks_them(
     replies: list[Any], prompt: list[int] | None
 ) -> None:
     """llama.cpp; only as many as it counted are taken."""
     transport = FakeTransport(*replies)
 
-    async def run() -> ChatAnswer:
-        request = ChatRequest(model="m", messages=[], token_ids=True)
-        return await client(transport, ManualClock()).complete(request, deadline=60)
-
-    answer = asyncio.run(run())
+    request = ChatRequest(model="m", messages=[], token_ids=True)
+    answer = await client(transport, ManualClock()).complete(request, deadline=60)
     assert list(answer.token_ids or ()) == [7]
     assert (None if answer.prompt_token_ids is None else list(answer.prompt_token_ids)) == prompt
     assert transport.urls[1].endswith("/apply-template") and "/v1" not in transport.urls[1]

@@ -62,29 +62,26 @@ def ask(stream: bool) -> ChatRequest:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_answer_with_all_that_the_endpoint_tells(stream: bool) -> None:
-    async def run() -> None:
-        heard: list[tuple[str, str]] = []
-        async with serving(hello, [Mode.SLOW], pause_s=0.005) as fake:
-            chat = client(fake)
-            answer = await chat.complete(
-                ask(stream), deadline=10, on_delta=lambda kind, text: heard.append((kind, text))
-            )
-            await chat.aclose()
-        assert (answer.text, answer.thought) == ("hello there, my friend", "be polite")
-        assert (answer.model, answer.weight_version, answer.finish_reason) == ("m", "w7", "stop")
-        assert answer.usage is not None and answer.usage.tokens_out == 7
-        assert answer.logprobs is not None and answer.token_ids is not None
-        assert len(answer.logprobs) == len(answer.token_ids) == 5
-        assert list(answer.prompt_token_ids or ()) == [1, 2, 3]
-        assert 0 < answer.latency_s < 10
-        assert (answer.first_token_s is not None) == stream
-        assert fake.received[0].headers["authorization"] == f"Bearer {CANARY}"
-        assert "".join(text for kind, text in heard if kind == "text") == answer.text
-        if stream:
-            assert len(heard) > 3
-
-    asyncio.run(run())
+async def test_an_answer_with_all_that_the_endpoint_tells(stream: bool) -> None:
+    heard: list[tuple[str, str]] = []
+    async with serving(hello, [Mode.SLOW], pause_s=0.005) as fake:
+        chat = client(fake)
+        answer = await chat.complete(
+            ask(stream), deadline=10, on_delta=lambda kind, text: heard.append((kind, text))
+        )
+        await chat.aclose()
+    assert (answer.text, answer.thought) == ("hello there, my friend", "be polite")
+    assert (answer.model, answer.weight_version, answer.finish_reason) == ("m", "w7", "stop")
+    assert answer.usage is not None and answer.usage.tokens_out == 7
+    assert answer.logprobs is not None and answer.token_ids is not None
+    assert len(answer.logprobs) == len(answer.token_ids) == 5
+    assert list(answer.prompt_token_ids or ()) == [1, 2, 3]
+    assert 0 < answer.latency_s < 10
+    assert (answer.first_token_s is not None) == stream
+    assert fake.received[0].headers["authorization"] == f"Bearer {CANARY}"
+    assert "".join(text for kind, text in heard if kind == "text") == answer.text
+    if stream:
+        assert len(heard) > 3
 
 
 FAULTS: dict[Mode, tuple[type[EndpointError], int]] = {
@@ -144,32 +141,24 @@ def test_every_fault_has_its_error_and_none_shows_the_key(
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_an_endpoint_that_repeats_the_key_does_not_get_it_published(stream: bool) -> None:
-    async def run() -> None:
-        async with serving(hello, [Mode.ECHO], chunk=1_000) as fake:
-            heard: list[str] = []
-            chat = client(fake)
-            answer = await chat.complete(
-                ask(stream), deadline=10, on_delta=lambda _, text: heard.append(text)
-            )
-            await chat.aclose()
-        assert "[key]" in answer.text
-        assert CANARY not in repr(answer) + "".join(heard) + repr(chat)
-
-    asyncio.run(run())
+async def test_an_endpoint_that_repeats_the_key_does_not_get_it_published(stream: bool) -> None:
+    async with serving(hello, [Mode.ECHO], chunk=1_000) as fake:
+        heard: list[str] = []
+        chat = client(fake)
+        answer = await chat.complete(ask(stream), deadline=10, on_delta=lambda _, text: heard.append(text))
+        await chat.aclose()
+    assert "[key]" in answer.text
+    assert CANARY not in repr(answer) + "".join(heard) + repr(chat)
 
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("mode", [Mode.BUSY, Mode.BROKEN, Mode.CUT, Mode.GARBAGE, Mode.NOT_HTTP])
-def test_a_fault_that_passes_is_overcome(mode: Mode, stream: bool) -> None:
-    async def run() -> None:
-        async with serving(hello, [mode, Mode.OK]) as fake:
-            chat = client(fake)
-            answer = await chat.complete(ask(stream), deadline=10)
-            await chat.aclose()
-        assert (answer.text, answer.attempts) == ("hello there, my friend", 2)
-
-    asyncio.run(run())
+async def test_a_fault_that_passes_is_overcome(mode: Mode, stream: bool) -> None:
+    async with serving(hello, [mode, Mode.OK]) as fake:
+        chat = client(fake)
+        answer = await chat.complete(ask(stream), deadline=10)
+        await chat.aclose()
+    assert (answer.text, answer.attempts) == ("hello there, my friend", 2)
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -195,50 +184,38 @@ def test_cancelling_closes_the_request_within_a_tenth_of_a_second(mode: Mode, st
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_connections_are_used_again(stream: bool) -> None:
-    async def run() -> None:
-        async with serving(hello) as fake:
-            chat = client(fake)
-            for _ in range(5):
-                await chat.complete(ask(stream), deadline=10)
-            await chat.aclose()
-            assert (len(fake.received), fake.connections) == (5, 1)
-
-    asyncio.run(run())
-
-
-def test_no_more_connections_than_allowed() -> None:
-    async def run() -> None:
-        async with serving(hello) as fake:
-            chat = client(fake, limits=ClientLimits(connections=2))
-            await asyncio.gather(*(chat.complete(ask(False), deadline=20) for _ in range(20)))
-            await chat.aclose()
-            assert (len(fake.received), fake.connections) == (20, 2)
-
-    asyncio.run(run())
-
-
-def test_nobody_at_home() -> None:
-    async def run() -> None:
-        async with serving(hello) as fake:
-            pass
+async def test_connections_are_used_again(stream: bool) -> None:
+    async with serving(hello) as fake:
         chat = client(fake)
-        with pytest.raises(EndpointUnavailable, match="cannot connect"):
-            await chat.complete(ask(False), deadline=10)
+        for _ in range(5):
+            await chat.complete(ask(stream), deadline=10)
         await chat.aclose()
+        assert (len(fake.received), fake.connections) == (5, 1)
 
-    asyncio.run(run())
+
+async def test_no_more_connections_than_allowed() -> None:
+    async with serving(hello) as fake:
+        chat = client(fake, limits=ClientLimits(connections=2))
+        await asyncio.gather(*(chat.complete(ask(False), deadline=20) for _ in range(20)))
+        await chat.aclose()
+        assert (len(fake.received), fake.connections) == (20, 2)
 
 
-def test_an_endpoint_that_falls_silent_between_pieces_is_given_up() -> None:
-    async def run() -> None:
-        async with serving(hello, [Mode.NEVER_ENDING], pause_s=30) as fake:
-            chat = client(fake, limits=ClientLimits(read_s=0.1), retry=RetryPolicy(0, 0))
-            with pytest.raises(EndpointTimeout, match="stopped sending"):
-                await chat.complete(ask(True), deadline=10)
-            await chat.aclose()
+async def test_nobody_at_home() -> None:
+    async with serving(hello) as fake:
+        pass
+    chat = client(fake)
+    with pytest.raises(EndpointUnavailable, match="cannot connect"):
+        await chat.complete(ask(False), deadline=10)
+    await chat.aclose()
 
-    asyncio.run(run())
+
+async def test_an_endpoint_that_falls_silent_between_pieces_is_given_up() -> None:
+    async with serving(hello, [Mode.NEVER_ENDING], pause_s=30) as fake:
+        chat = client(fake, limits=ClientLimits(read_s=0.1), retry=RetryPolicy(0, 0))
+        with pytest.raises(EndpointTimeout, match="stopped sending"):
+            await chat.complete(ask(True), deadline=10)
+        await chat.aclose()
 
 
 def test_a_client_can_be_closed_and_used_again_and_leaves_nothing_open() -> None:

@@ -193,11 +193,7 @@ POOL = [
 
 
 @given(
-    st.lists(
-        st.lists(st.sampled_from(POOL) | st.sampled_from(MESSAGES), max_size=6),
-        min_size=1,
-        max_size=4,
-    )
+    st.lists(st.lists(st.sampled_from(POOL) | st.sampled_from(MESSAGES), max_size=6), min_size=1, max_size=4)
 )
 def test_a_fingerprint_is_that_of_the_canonical_json_whatever_was_asked_before(asked: list[Any]) -> None:
     for messages in asked:

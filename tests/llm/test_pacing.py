@@ -99,7 +99,7 @@ async def played(clock: ManualClock, *asking: Awaitable[ChatAnswer], most_s: flo
     return await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def test_two_clients_keep_to_the_limits_together() -> None:
+async def test_two_clients_keep_to_the_limits_together() -> None:
     clock, transport = ManualClock(), FakeTransport(FakeReply())
     pacing = RateLimiter(clock, requests_per_minute=4)
     at: list[float] = []
@@ -110,11 +110,13 @@ def test_two_clients_keep_to_the_limits_together() -> None:
 
     transport.script = (noted,)
 
-    async def run() -> list[Any]:
-        both = [client(transport, clock, pacing=pacing) for _ in range(2)]
-        return await played(clock, *(chat.complete(ASK, deadline=600) for chat in both for _ in range(5)))
-
-    assert [answer.text for answer in asyncio.run(run())] == ["hello"] * 10
+    both = [client(transport, clock, pacing=pacing) for _ in range(2)]
+    assert [
+        answer.text
+        for answer in (
+            await played(clock, *(chat.complete(ASK, deadline=600) for chat in both for _ in range(5)))
+        )
+    ] == ["hello"] * 10
     assert [sum(n * 60 <= moment < (n + 1) * 60 for moment in at) for n in range(3)] == [4, 4, 2]
 
 
@@ -133,92 +135,77 @@ def window(
 
 
 @pytest.mark.parametrize("headers", [(), (("Retry-After", "6"),), (("retry-after-ms", "6000"),)])
-def test_a_rate_limit_is_waited_out_until_the_deadline(headers: tuple[tuple[str, str], ...]) -> None:
+async def test_a_rate_limit_is_waited_out_until_the_deadline(headers: tuple[tuple[str, str], ...]) -> None:
     clock = ManualClock()
     transport = FakeTransport(window(clock, 40.0, *headers))
     pacing = RateLimiter(clock)
 
-    async def run() -> list[Any]:
-        chats = [client(transport, clock, pacing=pacing, retry=PATIENT) for _ in range(8)]
-        return await played(clock, *(chat.complete(ASK, deadline=90) for chat in chats))
-
-    answers = asyncio.run(run())
+    chats = [client(transport, clock, pacing=pacing, retry=PATIENT) for _ in range(8)]
+    answers = await played(clock, *(chat.complete(ASK, deadline=90) for chat in chats))
     assert [getattr(answer, "text", answer) for answer in answers] == ["hello"] * 8
     assert pacing.places.places < START and 40 <= clock.monotonic() < 90
     assert len(transport.urls) < 8 * 30
 
 
-def test_an_endpoint_that_asks_one_of_them_to_wait_is_asked_by_none() -> None:
+async def test_an_endpoint_that_asks_one_of_them_to_wait_is_asked_by_none() -> None:
     clock = ManualClock()
     transport = FakeTransport(FakeReply(429, b"", {"Retry-After": "30"}), FakeReply())
     pacing = RateLimiter(clock, concurrency=1)
 
-    async def run() -> list[Any]:
-        first, second = (client(transport, clock, pacing=pacing, retry=PATIENT) for _ in range(2))
-        task = asyncio.create_task(first.complete(ASK, deadline=90))
-        await until(lambda: clock.sleepers == 1)
-        other = asyncio.create_task(second.complete(ASK, deadline=90))
-        await until(lambda: clock.sleepers == 2)
-        assert len(transport.urls) == 1
-        return await played(clock, task, other)
-
-    assert [answer.text for answer in asyncio.run(run())] == ["hello", "hello"]
+    first, second = (client(transport, clock, pacing=pacing, retry=PATIENT) for _ in range(2))
+    task = asyncio.create_task(first.complete(ASK, deadline=90))
+    await until(lambda: clock.sleepers == 1)
+    other = asyncio.create_task(second.complete(ASK, deadline=90))
+    await until(lambda: clock.sleepers == 2)
+    assert len(transport.urls) == 1
+    assert [answer.text for answer in (await played(clock, task, other))] == ["hello", "hello"]
     assert len(transport.urls) == 3 and clock.monotonic() >= 30
 
 
-def test_a_limit_that_leaves_no_time_is_a_rate_limit_and_no_fault_of_the_endpoint() -> None:
+async def test_a_limit_that_leaves_no_time_is_a_rate_limit_and_no_fault_of_the_endpoint() -> None:
     clock, transport = ManualClock(), FakeTransport(FakeReply())
     pacing = RateLimiter(clock, requests_per_minute=1)
 
-    async def run() -> list[Any]:
-        chat = client(transport, clock, pacing=pacing, retry=PATIENT)
-        return await played(clock, chat.complete(ASK, deadline=50), chat.complete(ASK, deadline=50))
-
-    first, second = asyncio.run(run())
+    chat = client(transport, clock, pacing=pacing, retry=PATIENT)
+    first, second = await played(clock, chat.complete(ASK, deadline=50), chat.complete(ASK, deadline=50))
     assert first.text == "hello" and isinstance(second, EndpointBusy)
     assert second.failure_class == "rate_limited" and pacing.places.places == START
 
 
-def test_who_goes_away_while_waiting_gives_slot_and_place_back() -> None:
+async def test_who_goes_away_while_waiting_gives_slot_and_place_back() -> None:
     clock, transport = ManualClock(), FakeTransport(FakeReply())
     pacing = RateLimiter(clock, requests_per_minute=1, concurrency=2)
 
-    async def run() -> None:
-        chat = client(transport, clock, pacing=pacing)
-        await chat.complete(ASK, deadline=600)
-        waiting = asyncio.create_task(chat.complete(ASK, deadline=600))
-        await until(lambda: clock.sleepers == 1)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        assert pacing.places.taken == 0
-        assert pacing.reserve(1, FAR).at == SPAN_S
-
-    asyncio.run(run())
+    chat = client(transport, clock, pacing=pacing)
+    await chat.complete(ASK, deadline=600)
+    waiting = asyncio.create_task(chat.complete(ASK, deadline=600))
+    await until(lambda: clock.sleepers == 1)
+    waiting.cancel()
+    await asyncio.gather(waiting, return_exceptions=True)
+    assert pacing.places.taken == 0
+    assert pacing.reserve(1, FAR).at == SPAN_S
 
 
-def test_the_prompt_and_the_longest_answer_are_reserved_and_what_was_used_is_kept() -> None:
+async def test_the_prompt_and_the_longest_answer_are_reserved_and_what_was_used_is_kept() -> None:
     clock = ManualClock()
     usage = {"prompt_tokens": 30, "completion_tokens": 10}
     good = {**json.loads(GOOD), "usage": usage}
     transport = FakeTransport(FakeReply(200, json.dumps(good).encode()))
     pacing = RateLimiter(clock, tokens_per_minute=1_000)
 
-    async def run() -> None:
-        chat = client(transport, clock, pacing=pacing)
-        request = ChatRequest(model="m", messages=[{"role": "user", "content": "hi"}], max_tokens=900)
-        await chat.complete(request, deadline=600)
-        assert pacing.reserve(960, FAR).at == 0.0
-        assert pacing.reserve(1, FAR).at == SPAN_S
-
-    asyncio.run(run())
+    chat = client(transport, clock, pacing=pacing)
+    request = ChatRequest(model="m", messages=[{"role": "user", "content": "hi"}], max_tokens=900)
+    await chat.complete(request, deadline=600)
+    assert pacing.reserve(960, FAR).at == 0.0
+    assert pacing.reserve(1, FAR).at == SPAN_S
 
 
-def test_a_failure_that_is_no_rate_limit_cuts_nothing() -> None:
+async def test_a_failure_that_is_no_rate_limit_cuts_nothing() -> None:
     clock, transport = ManualClock(), FakeTransport(EndpointUnavailable("down"))
     pacing = RateLimiter(clock)
 
-    async def run() -> list[Any]:
-        chat = client(transport, clock, pacing=pacing, retry=PATIENT)
-        return await played(clock, chat.complete(ASK, deadline=50))
-
-    assert isinstance(asyncio.run(run())[0], EndpointUnavailable) and pacing.places.places == START
+    chat = client(transport, clock, pacing=pacing, retry=PATIENT)
+    assert (
+        isinstance((await played(clock, chat.complete(ASK, deadline=50)))[0], EndpointUnavailable)
+        and pacing.places.places == START
+    )

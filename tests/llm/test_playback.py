@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from typing import Any
 
@@ -139,31 +138,25 @@ async def ask(base_url: str, request: ChatRequest, *, limit_s: float = 20.0) -> 
         ({"kind": "timeout", "status": None, "retry_after_s": None}, "timeout"),
     ],
 )
-def test_what_failed_then_fails_again_in_the_same_way(failure: dict[str, Any], kind: str) -> None:
-    async def run() -> None:
-        request = asking("hello")
-        playback = Playback([kept(request, None, failure=failure)])
-        async with serving_playback(playback, "127.0.0.1", 0) as base_url:
-            with pytest.raises(EndpointError) as caught:
-                await ask(base_url, request, limit_s=0.5 if kind == "timeout" else 20)
-        assert (caught.value.kind, caught.value.status) == (kind, failure["status"])
-
-    asyncio.run(run())
+async def test_what_failed_then_fails_again_in_the_same_way(failure: dict[str, Any], kind: str) -> None:
+    request = asking("hello")
+    playback = Playback([kept(request, None, failure=failure)])
+    async with serving_playback(playback, "127.0.0.1", 0) as base_url:
+        with pytest.raises(EndpointError) as caught:
+            await ask(base_url, request, limit_s=0.5 if kind == "timeout" else 20)
+    assert (caught.value.kind, caught.value.status) == (kind, failure["status"])
 
 
-def test_a_question_that_was_never_asked_is_404_and_says_how_it_differs() -> None:
-    async def run() -> None:
-        playback = Playback([kept(asking("hello")), kept(asking("long"), None, turn=9)])
-        async with serving_playback(playback, "127.0.0.1", 0) as base_url:
-            with pytest.raises(EndpointRefused) as caught:
-                await ask(base_url, asking("hullo"))
-            assert caught.value.status == 404 and "not_recorded" in caught.value.detail
-            with pytest.raises(EndpointRefused) as caught:
-                await ask(base_url, asking("long"))
-            assert "turn 9 was too long" in caught.value.detail
-            assert (await ask(base_url, asking("hello"))).text == "yes"
-
-    asyncio.run(run())
+async def test_a_question_that_was_never_asked_is_404_and_says_how_it_differs() -> None:
+    playback = Playback([kept(asking("hello")), kept(asking("long"), None, turn=9)])
+    async with serving_playback(playback, "127.0.0.1", 0) as base_url:
+        with pytest.raises(EndpointRefused) as caught:
+            await ask(base_url, asking("hullo"))
+        assert caught.value.status == 404 and "not_recorded" in caught.value.detail
+        with pytest.raises(EndpointRefused) as caught:
+            await ask(base_url, asking("long"))
+        assert "turn 9 was too long" in caught.value.detail
+        assert (await ask(base_url, asking("hello"))).text == "yes"
 
 
 @pytest.mark.parametrize(
@@ -178,28 +171,22 @@ def test_a_question_that_was_never_asked_is_404_and_says_how_it_differs() -> Non
         b"\xff",
     ],
 )
-def test_what_is_no_question_is_400(body: bytes) -> None:
-    async def run() -> None:
-        async with (
-            serving_playback(Playback([]), "127.0.0.1", 0) as base_url,
-            aiohttp.ClientSession() as session,
-            session.post(f"{base_url}/chat/completions", data=body) as answer,
-        ):
-            assert answer.status == 400
-            assert (await answer.json())["error"]["param"] == "messages"
-
-    asyncio.run(run())
+async def test_what_is_no_question_is_400(body: bytes) -> None:
+    async with (
+        serving_playback(Playback([]), "127.0.0.1", 0) as base_url,
+        aiohttp.ClientSession() as session,
+        session.post(f"{base_url}/chat/completions", data=body) as answer,
+    ):
+        assert answer.status == 400
+        assert (await answer.json())["error"]["param"] == "messages"
 
 
-def test_models_and_sessions_in_the_address_are_served() -> None:
-    async def run() -> None:
-        request = asking("hello")
-        async with (
-            serving_playback(Playback([kept(request)]), "127.0.0.1", 0) as base_url,
-            aiohttp.ClientSession() as session,
-        ):
-            async with session.get(f"{base_url}/models") as listed:
-                assert [one["id"] for one in (await listed.json())["data"]] == ["m-7"]
-            assert (await ask(f"{base_url}/s-123", request)).text == "yes"
-
-    asyncio.run(run())
+async def test_models_and_sessions_in_the_address_are_served() -> None:
+    request = asking("hello")
+    async with (
+        serving_playback(Playback([kept(request)]), "127.0.0.1", 0) as base_url,
+        aiohttp.ClientSession() as session,
+    ):
+        async with session.get(f"{base_url}/models") as listed:
+            assert [one["id"] for one in (await listed.json())["data"]] == ["m-7"]
+        assert (await ask(f"{base_url}/s-123", request)).text == "yes"

@@ -93,10 +93,7 @@ def test_a_name_of_a_private_address_is_refused(address: str) -> None:
         asyncio.run(status_of("https://a.example/v1", HttpTransport(public_only=True, resolver=resolved)))
 
 
-@pytest.mark.parametrize(
-    "host",
-    [*READ_BY_AIOHTTP, "2130706433", "0177.0.0.1", "127.1", "0"],
-)
+@pytest.mark.parametrize("host", [*READ_BY_AIOHTTP, "2130706433", "0177.0.0.1", "127.1", "0"])
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_every_spelling_of_a_private_address_is_refused(host: str, scheme: str) -> None:
     refusal = EndpointPrivate if host in READ_BY_AIOHTTP else EndpointRefused
@@ -104,22 +101,19 @@ def test_every_spelling_of_a_private_address_is_refused(host: str, scheme: str) 
         asyncio.run(status_of(f"{scheme}://{host}:1/v1", HttpTransport(public_only=True)))
 
 
-def test_without_the_option_the_same_name_is_reached() -> None:
+async def test_without_the_option_the_same_name_is_reached() -> None:
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"{}")
         writer.write(b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n")
         writer.close()
 
-    async def run() -> None:
-        async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
-            port = server.sockets[0].getsockname()[1]
-            transport = HttpTransport(resolver=Names(["127.0.0.1"]))
-            assert await status_of(f"http://a.example:{port}/v1", transport) == 204
-
-    asyncio.run(run())
+    async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:
+        port = server.sockets[0].getsockname()[1]
+        transport = HttpTransport(resolver=Names(["127.0.0.1"]))
+        assert await status_of(f"http://a.example:{port}/v1", transport) == 204
 
 
-def test_a_name_that_becomes_private_later_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_name_that_becomes_private_later_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """What counts is the address of the socket, not that of an earlier look at the name."""
     checked: list[str] = []
 
@@ -130,17 +124,14 @@ def test_a_name_that_becomes_private_later_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setattr("spectator.llm.transport.is_public_address", look)
     resolved = Names(["127.0.0.2", "127.0.0.3"])
 
-    async def run() -> None:
-        for _ in range(2):
-            transport = HttpTransport(public_only=True, resolver=resolved)
-            with pytest.raises(EndpointPrivate):
-                await status_of("http://a.example:1/v1", transport)
-
-    asyncio.run(run())
+    for _ in range(2):
+        transport = HttpTransport(public_only=True, resolver=resolved)
+        with pytest.raises(EndpointPrivate):
+            await status_of("http://a.example:1/v1", transport)
     assert checked == ["127.0.0.2", "127.0.0.3"]
 
 
-def test_the_client_of_a_captain_passes_it_on_and_does_not_try_again() -> None:
+async def test_the_client_of_a_captain_passes_it_on_and_does_not_try_again() -> None:
     captain = ModelCaptain(label="Mine", base_url="http://127.0.0.1:1/v1", model="m")
     waits: list[float] = []
 
@@ -148,14 +139,11 @@ def test_the_client_of_a_captain_passes_it_on_and_does_not_try_again() -> None:
         async def sleep(self, seconds: float) -> None:
             waits.append(seconds)
 
-    async def run() -> None:
-        client = captain_client(captain, None, clock=Clock(), rng=random.Random(1), public_only=True)
-        request = ChatRequest(model="m", messages=[{"role": "user", "content": "Well?"}])
-        try:
-            with pytest.raises(EndpointPrivate):
-                await client.complete(request, deadline=10)
-        finally:
-            await client.aclose()
-
-    asyncio.run(run())
+    client = captain_client(captain, None, clock=Clock(), rng=random.Random(1), public_only=True)
+    request = ChatRequest(model="m", messages=[{"role": "user", "content": "Well?"}])
+    try:
+        with pytest.raises(EndpointPrivate):
+            await client.complete(request, deadline=10)
+    finally:
+        await client.aclose()
     assert waits == []

@@ -17,14 +17,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.clock import SystemClock
 from spectator.llm.chat import ChatAnswer, ChatRequest
 from spectator.llm.client import ChatClient, ClientLimits
 from spectator.llm.endpoints import StaticAddress
 from spectator.llm.retry import RetryPolicy
+from tests.commands import run
 from tests.conftest import ROOT, require
 from tests.llm.endpoints import write_captains
 
@@ -169,12 +168,6 @@ def captains(llama: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pat
 
 
 BOUND: Mapping[str, Any] = {"constraint": "json_schema", "prompt": "short", "max_tokens": 200}
-
-
-def run(*arguments: str | Path) -> tuple[int, str, str]:
-    done = CliRunner().invoke(main, [str(one) for one in arguments])
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    return done.exit_code, done.stdout, done.stderr
 
 
 def test_its_check_is_recorded_and_passes_again_without_it(captains: Path, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_an_endpoint_that_asks_one_process_to_wait_is_asked_by_none(tmp_path: Pa
     assert [second.reserve(1, FAR).at, first.reserve(1, FAR).at] == pytest.approx([20, 20])
 
 
-def test_places_are_shared_and_waited_for(tmp_path: Path) -> None:
+async def test_places_are_shared_and_waited_for(tmp_path: Path) -> None:
     clock, transport = ManualClock(), FakeTransport(FakeReply())
     pacings = [paced(tmp_path, clock, concurrency=1) for _ in range(2)]
     under_way: list[int] = [0, 0]
@@ -103,13 +103,10 @@ def test_places_are_shared_and_waited_for(tmp_path: Path) -> None:
 
     transport.script = (noted,)
 
-    async def run() -> list[Any]:
-        asking: list[Awaitable[Any]] = [
-            client(transport, clock, pacing=one).complete(ASK, deadline=600) for one in pacings * 3
-        ]
-        return await played(clock, *asking)
-
-    assert [answer.text for answer in asyncio.run(run())] == ["hello"] * 6
+    asking: list[Awaitable[Any]] = [
+        client(transport, clock, pacing=one).complete(ASK, deadline=600) for one in pacings * 3
+    ]
+    assert [answer.text for answer in (await played(clock, *asking))] == ["hello"] * 6
     assert under_way == [0, 1]
 
 

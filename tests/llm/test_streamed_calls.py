@@ -83,8 +83,7 @@ def test_pieces_that_come_together_belong_to_their_calls() -> None:
 
 
 @pytest.mark.parametrize(
-    "names",
-    ["plan_shot", "plan|_shot", "p|lan_s||hot", "plan_shot|plan_shot", "plan|plan_shot"],
+    "names", ["plan_shot", "plan|_shot", "p|lan_s||hot", "plan_shot|plan_shot", "plan|plan_shot"]
 )
 @pytest.mark.parametrize("with_id", [True, False])
 def test_a_name_may_come_in_parts(names: str, with_id: bool) -> None:

@@ -161,10 +161,7 @@ def test_half_a_response_is_an_error_and_the_next_request_is_fine(step: Any) -> 
 
 @pytest.mark.parametrize(
     "response",
-    [
-        b"SSH-2.0-OpenSSH_9.6\r\n",
-        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello",
-    ],
+    [b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\nhello"],
 )
 def test_what_is_not_http_is_said_to_be_none(response: bytes) -> None:
     (error,), _ = asked(response)
@@ -197,14 +194,11 @@ def test_an_endpoint_may_end_lines_without_a_carriage_return() -> None:
 
 
 @pytest.mark.parametrize("url", ["http:///v1", "ftp://localhost/v1", "localhost/v1"])
-def test_an_address_that_is_not_a_url_is_refused(url: str) -> None:
-    async def run() -> None:
-        transport = HttpTransport()
-        with pytest.raises(EndpointRefused, match="not a valid URL"):
-            await ask(transport, url)
-        await transport.aclose()
-
-    asyncio.run(run())
+async def test_an_address_that_is_not_a_url_is_refused(url: str) -> None:
+    transport = HttpTransport()
+    with pytest.raises(EndpointRefused, match="not a valid URL"):
+        await ask(transport, url)
+    await transport.aclose()
 
 
 class ClosingAfterEachAnswer(asyncio.Protocol):
@@ -245,28 +239,22 @@ async def closing_after(answers: int) -> AsyncIterator[tuple[str, type[ClosingAf
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1", fake
 
 
-def test_a_request_on_a_kept_connection_that_died_is_sent_again_at_once() -> None:
-    async def run() -> None:
-        async with closing_after(1) as (url, fake):
-            transport = HttpTransport()
-            for _ in range(5):
-                assert await ask(transport, url) == (200, b"hello")
-            assert (fake.connections, fake.requests) == (5, 9)
-            await transport.aclose()
-
-    asyncio.run(run())
+async def test_a_request_on_a_kept_connection_that_died_is_sent_again_at_once() -> None:
+    async with closing_after(1) as (url, fake):
+        transport = HttpTransport()
+        for _ in range(5):
+            assert await ask(transport, url) == (200, b"hello")
+        assert (fake.connections, fake.requests) == (5, 9)
+        await transport.aclose()
 
 
-def test_a_new_connection_that_dies_is_a_failure() -> None:
-    async def run() -> None:
-        async with closing_after(0) as (url, fake):
-            transport = HttpTransport()
-            with pytest.raises(EndpointUnavailable, match="the endpoint closed the connection"):
-                await ask(transport, url)
-            assert fake.connections == 1
-            await transport.aclose()
-
-    asyncio.run(run())
+async def test_a_new_connection_that_dies_is_a_failure() -> None:
+    async with closing_after(0) as (url, fake):
+        transport = HttpTransport()
+        with pytest.raises(EndpointUnavailable, match="the endpoint closed the connection"):
+            await ask(transport, url)
+        assert fake.connections == 1
+        await transport.aclose()
 
 
 def test_a_kept_connection_that_dies_within_an_answer_is_a_failure() -> None:

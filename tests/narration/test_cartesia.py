@@ -49,24 +49,21 @@ async def speaking(
             await voice.aclose()
 
 
-def test_a_line_is_one_request_and_one_clip() -> None:
-    async def scenario() -> None:
-        async with speaking("ok") as (voice, fake, _):
-            spoken = await voice.speak(LINE)
-            assert isinstance(spoken, Speech)
-            assert spoken.audio == CLIP
-            assert spoken.mime == "audio/mpeg"
-            assert spoken.duration_s == pytest.approx(2.0, abs=0.1)
-            (request,), (headers,) = fake.requests, fake.headers
-            assert request["line"] == "POST /tts/bytes HTTP/1.1"
-            assert request["transcript"] == LINE
-            assert request["voice"] == {"mode": "id", "id": "a-voice"}
-            assert request["model_id"] == "a-model"
-            assert request["output_format"]["container"] == "mp3"
-            assert headers["authorization"] == f"Bearer {KEY}"
-            assert headers["cartesia-version"] == API_VERSION
-
-    asyncio.run(scenario())
+async def test_a_line_is_one_request_and_one_clip() -> None:
+    async with speaking("ok") as (voice, fake, _):
+        spoken = await voice.speak(LINE)
+        assert isinstance(spoken, Speech)
+        assert spoken.audio == CLIP
+        assert spoken.mime == "audio/mpeg"
+        assert spoken.duration_s == pytest.approx(2.0, abs=0.1)
+        (request,), (headers,) = fake.requests, fake.headers
+        assert request["line"] == "POST /tts/bytes HTTP/1.1"
+        assert request["transcript"] == LINE
+        assert request["voice"] == {"mode": "id", "id": "a-voice"}
+        assert request["model_id"] == "a-model"
+        assert request["output_format"]["container"] == "mp3"
+        assert headers["authorization"] == f"Bearer {KEY}"
+        assert headers["cartesia-version"] == API_VERSION
 
 
 @pytest.mark.parametrize(
@@ -84,75 +81,58 @@ def test_a_line_is_one_request_and_one_clip() -> None:
         (["huge"], "garbage", 1),
     ],
 )
-def test_whatever_goes_wrong_is_an_answer_without_the_key(
+async def test_whatever_goes_wrong_is_an_answer_without_the_key(
     modes: list[str], reason: str, requests: int, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario() -> None:
-        async with speaking(*modes) as (voice, fake, _):
-            unspoken = await voice.speak(LINE)
-            assert isinstance(unspoken, SpeechFailure)
-            assert unspoken.reason == reason
-            assert unspoken.detail
-            assert KEY not in unspoken.detail
-            assert len(fake.requests) == requests
 
     caplog.set_level(logging.DEBUG)
-    asyncio.run(scenario())
+    async with speaking(*modes) as (voice, fake, _):
+        unspoken = await voice.speak(LINE)
+        assert isinstance(unspoken, SpeechFailure)
+        assert unspoken.reason == reason
+        assert unspoken.detail
+        assert KEY not in unspoken.detail
+        assert len(fake.requests) == requests
     assert KEY not in caplog.text
 
 
 @pytest.mark.parametrize("first", ["429", "500", "hang up", "cut"])
-def test_one_more_try_may_help(first: str) -> None:
-    async def scenario() -> None:
-        async with speaking(first, "ok") as (voice, _, __):
-            assert isinstance(await voice.speak(LINE), Speech)
-
-    asyncio.run(scenario())
+async def test_one_more_try_may_help(first: str) -> None:
+    async with speaking(first, "ok") as (voice, _, __):
+        assert isinstance(await voice.speak(LINE), Speech)
 
 
-def test_a_service_that_takes_too_long_is_given_up() -> None:
-    async def scenario() -> None:
-        async with speaking("slow", deadline_s=1.0) as (voice, fake, _):
-            unspoken = await voice.speak(LINE)
-            assert isinstance(unspoken, SpeechFailure)
-            assert unspoken.reason == "slow"
-            assert len(fake.requests) == 1
-
-    asyncio.run(scenario())
+async def test_a_service_that_takes_too_long_is_given_up() -> None:
+    async with speaking("slow", deadline_s=1.0) as (voice, fake, _):
+        unspoken = await voice.speak(LINE)
+        assert isinstance(unspoken, SpeechFailure)
+        assert unspoken.reason == "slow"
+        assert len(fake.requests) == 1
 
 
-def test_a_failing_service_is_left_alone_for_a_while() -> None:
-    async def scenario() -> None:
-        async with speaking(*["500"] * 2 * FAILURES, "ok") as (voice, fake, clock):
-            for _ in range(FAILURES):
-                await voice.speak(LINE)
-            sent = len(fake.requests)
-            resting = await voice.speak(LINE)
-            assert isinstance(resting, SpeechFailure)
-            assert len(fake.requests) == sent
-            clock.advance(REST_S)
-            assert isinstance(await voice.speak(LINE), Speech)
-
-    asyncio.run(scenario())
+async def test_a_failing_service_is_left_alone_for_a_while() -> None:
+    async with speaking(*["500"] * 2 * FAILURES, "ok") as (voice, fake, clock):
+        for _ in range(FAILURES):
+            await voice.speak(LINE)
+        sent = len(fake.requests)
+        resting = await voice.speak(LINE)
+        assert isinstance(resting, SpeechFailure)
+        assert len(fake.requests) == sent
+        clock.advance(REST_S)
+        assert isinstance(await voice.speak(LINE), Speech)
 
 
-def test_one_request_of_the_plan_is_left_free() -> None:
-    async def scenario() -> None:
-        async with speaking("ok", plan_concurrency=3) as (voice, fake, _):
-            await asyncio.gather(*(voice.speak(f"{LINE} {number}") for number in range(8)))
-            assert fake.most_at_once <= 2
-            assert len(fake.requests) == 8
-
-    asyncio.run(scenario())
+async def test_one_request_of_the_plan_is_left_free() -> None:
+    async with speaking("ok", plan_concurrency=3) as (voice, fake, _):
+        await asyncio.gather(*(voice.speak(f"{LINE} {number}") for number in range(8)))
+        assert fake.most_at_once <= 2
+        assert len(fake.requests) == 8
 
 
-def test_a_line_that_is_not_wanted_any_more_is_given_up() -> None:
-    async def scenario() -> None:
-        async with speaking("slow") as (voice, fake, _):
-            speaking_task = asyncio.create_task(voice.speak(LINE))
-            await until(lambda: bool(fake.requests))
-            speaking_task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await speaking_task
-
-    asyncio.run(scenario())
+async def test_a_line_that_is_not_wanted_any_more_is_given_up() -> None:
+    async with speaking("slow") as (voice, fake, _):
+        speaking_task = asyncio.create_task(voice.speak(LINE))
+        await until(lambda: bool(fake.requests))
+        speaking_task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await speaking_task

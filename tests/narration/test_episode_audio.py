@@ -7,16 +7,11 @@ from pathlib import Path
 
 import pytest
 import soundfile
-from click.testing import CliRunner, Result
 from mutagen.id3 import ID3
 from mutagen.mp3 import MP3
 
-from spectator.cli import main
 from spectator.narration.episode_audio import RecordedLine, SpokenLine, captions, chapters
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(main, arguments)
+from tests.commands import spectator
 
 
 def spoken(
@@ -27,7 +22,9 @@ def spoken(
 
 @pytest.mark.usefixtures("espeak")
 def test_a_whole_match_is_one_file_with_chapters_and_captions(tmp_path: Path) -> None:
-    played = run("play", "cricket", "--seed", "9", "--option", "max_overs=1", "--data-dir", str(tmp_path))
+    played = spectator(
+        "play", "cricket", "--seed", "9", "--option", "max_overs=1", "--data-dir", str(tmp_path)
+    )
     events = [json.loads(line) for line in played.stdout.splitlines()]
     episode_id = events[0]["episode_id"]
     lines = [event for event in events if event["type"] == "narration.line"]
@@ -54,7 +51,7 @@ def test_a_whole_match_is_one_file_with_chapters_and_captions(tmp_path: Path) ->
         "--captions",
         str(words),
     ]
-    done = run(*command)
+    done = spectator(*command)
     assert done.exit_code == 0, done.output
     assert f"{len(told)} lines" in done.stderr
 
@@ -79,7 +76,7 @@ def test_a_whole_match_is_one_file_with_chapters_and_captions(tmp_path: Path) ->
     assert MP3(out).info.length == pytest.approx(sound.duration, abs=1)
 
     clips = sorted((tmp_path / "clips").iterdir())
-    again = run(*command)
+    again = spectator(*command)
     assert again.exit_code == 0
     assert sorted((tmp_path / "clips").iterdir()) == clips
 
@@ -100,14 +97,14 @@ def seconds(stamp: str) -> float:
     ],
 )
 def test_bad_arguments_are_refused_by_name(tmp_path: Path, arguments: list[str], says: str) -> None:
-    result = run("narrate", *arguments, "--data-dir", str(tmp_path))
+    result = spectator("narrate", *arguments, "--data-dir", str(tmp_path))
     assert result.exit_code != 0
     assert says in result.output
     assert "Traceback" not in result.output
 
 
 def test_help_shows_an_example() -> None:
-    assert "Example:" in run("narrate", "--help").stdout
+    assert "Example:" in spectator("narrate", "--help").stdout
 
 
 def test_a_line_without_a_place_belongs_to_the_chapter_before() -> None:

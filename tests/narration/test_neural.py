@@ -36,35 +36,32 @@ def run(scenario: Coroutine[Any, Any, None]) -> None:
 
 
 @pytest.mark.usefixtures("neural_model")
-def test_two_speakers_share_a_process_that_is_replaced_when_it_dies() -> None:
-    async def scenario() -> None:
-        # A busy machine takes long to load a model; only that it speaks is tested.
-        shared = NeuralProcess(SystemClock(), start_s=100, longest_s=100)
-        lead = NeuralVoice(shared, speaker=LEAD, encoder=as_wav)
-        analyst = NeuralVoice(shared, speaker=ANALYST, encoder=as_wav)
-        try:
-            first, second, again = [await voice.speak(LINE) for voice in (lead, analyst, lead)]
-            assert isinstance(first, Speech) and isinstance(second, Speech)
-            assert again == first, "a text always sounds alike"
-            assert 3 < first.duration_s < 6
-            assert second.duration_s == pytest.approx(first.duration_s, rel=0.1)
-            assert middle_hz(second.audio) < 0.9 * middle_hz(first.audio)
-            assert loudness(second.audio) == pytest.approx(loudness(first.audio), rel=0.2)
-            assert shared.process_id is not None
-            dead = shared.process_id
-            os.kill(dead, 9)
-            lost = await lead.speak(LINE)
-            assert isinstance(lost, SpeechFailure)
-            assert lost.reason == "unavailable"
-            assert await lead.speak(LINE) == first
-            assert shared.process_id not in (None, dead)
-            assert await lead.speak(" ") == SpeechFailure("garbage", "the neural voice wrote silence")
-            assert isinstance(await lead.speak("ਪੰਜਾਬ 12 🏏 [x](/y/) $(reboot) %s \\"), Speech)
-        finally:
-            await lead.aclose()
-        assert shared.process_id is None
-
-    run(scenario())
+async def test_two_speakers_share_a_process_that_is_replaced_when_it_dies() -> None:
+    # A busy machine takes long to load a model; only that it speaks is tested.
+    shared = NeuralProcess(SystemClock(), start_s=100, longest_s=100)
+    lead = NeuralVoice(shared, speaker=LEAD, encoder=as_wav)
+    analyst = NeuralVoice(shared, speaker=ANALYST, encoder=as_wav)
+    try:
+        first, second, again = [await voice.speak(LINE) for voice in (lead, analyst, lead)]
+        assert isinstance(first, Speech) and isinstance(second, Speech)
+        assert again == first, "a text always sounds alike"
+        assert 3 < first.duration_s < 6
+        assert second.duration_s == pytest.approx(first.duration_s, rel=0.1)
+        assert middle_hz(second.audio) < 0.9 * middle_hz(first.audio)
+        assert loudness(second.audio) == pytest.approx(loudness(first.audio), rel=0.2)
+        assert shared.process_id is not None
+        dead = shared.process_id
+        os.kill(dead, 9)
+        lost = await lead.speak(LINE)
+        assert isinstance(lost, SpeechFailure)
+        assert lost.reason == "unavailable"
+        assert await lead.speak(LINE) == first
+        assert shared.process_id not in (None, dead)
+        assert await lead.speak(" ") == SpeechFailure("garbage", "the neural voice wrote silence")
+        assert isinstance(await lead.speak("ਪੰਜਾਬ 12 🏏 [x](/y/) $(reboot) %s \\"), Speech)
+    finally:
+        await lead.aclose()
+    assert shared.process_id is None
 
 
 def middle_hz(audio: bytes) -> float:
@@ -94,20 +91,17 @@ def test_a_file_that_was_not_reviewed_is_refused_by_name(neural_model: Path, tmp
         checked_model(tmp_path)
 
 
-def test_the_process_of_the_voice_opens_no_connection() -> None:
-    async def scenario() -> None:
-        script = (
-            "import runpy, sys, urllib.request\n"
-            "from spectator.narration import neural_program\n"
-            "neural_program.load = lambda: urllib.request.urlopen('http://127.0.0.1:9/voice.onnx')\n"
-            "neural_program.main()\n"
-        )
-        voice = NeuralVoice(process(script))
-        unspoken = await voice.speak(LINE)
-        assert isinstance(unspoken, SpeechFailure)
-        assert "must not open network connections" in unspoken.detail
-
-    run(scenario())
+async def test_the_process_of_the_voice_opens_no_connection() -> None:
+    script = (
+        "import runpy, sys, urllib.request\n"
+        "from spectator.narration import neural_program\n"
+        "neural_program.load = lambda: urllib.request.urlopen('http://127.0.0.1:9/voice.onnx')\n"
+        "neural_program.main()\n"
+    )
+    voice = NeuralVoice(process(script))
+    unspoken = await voice.speak(LINE)
+    assert isinstance(unspoken, SpeechFailure)
+    assert "must not open network connections" in unspoken.detail
 
 
 @pytest.mark.parametrize(
@@ -135,16 +129,13 @@ def test_the_process_of_the_voice_opens_no_connection() -> None:
         ),
     ],
 )
-def test_a_process_that_misbehaves_costs_a_line(script: str, reason: str, says: str) -> None:
-    async def scenario() -> None:
-        shared = process(script)
-        unspoken = await NeuralVoice(shared).speak(LINE)
-        await shared.aclose()
-        assert isinstance(unspoken, SpeechFailure)
-        assert unspoken.reason == reason
-        assert says in unspoken.detail
-
-    run(scenario())
+async def test_a_process_that_misbehaves_costs_a_line(script: str, reason: str, says: str) -> None:
+    shared = process(script)
+    unspoken = await NeuralVoice(shared).speak(LINE)
+    await shared.aclose()
+    assert isinstance(unspoken, SpeechFailure)
+    assert unspoken.reason == reason
+    assert says in unspoken.detail
 
 
 def test_a_process_that_hangs_is_killed(tmp_path: Path) -> None:
@@ -162,32 +153,26 @@ def test_a_process_that_hangs_is_killed(tmp_path: Path) -> None:
     assert not Path(f"/proc/{pid.read_text()}").exists()
 
 
-def test_after_three_failures_it_is_left_alone_for_a_minute(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        clock, starts = ManualClock(), tmp_path / "starts"
-        voice = NeuralVoice(process(f"open({str(starts)!r}, 'a').write('x')", clock=clock))
-        for _ in range(5):
-            assert isinstance(await voice.speak(LINE), SpeechFailure)
-        assert starts.read_text() == "xxx"
-        clock.advance(REST_S)
-        await voice.speak(LINE)
-        assert starts.read_text() == "xxxx"
-
-    run(scenario())
+async def test_after_three_failures_it_is_left_alone_for_a_minute(tmp_path: Path) -> None:
+    clock, starts = ManualClock(), tmp_path / "starts"
+    voice = NeuralVoice(process(f"open({str(starts)!r}, 'a').write('x')", clock=clock))
+    for _ in range(5):
+        assert isinstance(await voice.speak(LINE), SpeechFailure)
+    assert starts.read_text() == "xxx"
+    clock.advance(REST_S)
+    await voice.speak(LINE)
+    assert starts.read_text() == "xxxx"
 
 
-def test_who_no_longer_waits_does_not_confuse_the_next_line() -> None:
-    async def scenario() -> None:
-        script = READY + "\nfor line in sys.stdin: say({'error': json.loads(line)['text']})"
-        shared = process(script)
-        voice = NeuralVoice(shared)
-        given_up = asyncio.create_task(voice.speak("the first"))
-        await asyncio.sleep(0)
-        given_up.cancel()
-        unspoken = await voice.speak("the second")
-        await shared.aclose()
-        assert isinstance(unspoken, SpeechFailure)
-        assert "the second" in unspoken.detail
-        assert isinstance(await voice.speak("the third"), SpeechFailure), "it goes away with the server"
-
-    run(scenario())
+async def test_who_no_longer_waits_does_not_confuse_the_next_line() -> None:
+    script = READY + "\nfor line in sys.stdin: say({'error': json.loads(line)['text']})"
+    shared = process(script)
+    voice = NeuralVoice(shared)
+    given_up = asyncio.create_task(voice.speak("the first"))
+    await asyncio.sleep(0)
+    given_up.cancel()
+    unspoken = await voice.speak("the second")
+    await shared.aclose()
+    assert isinstance(unspoken, SpeechFailure)
+    assert "the second" in unspoken.detail
+    assert isinstance(await voice.speak("the third"), SpeechFailure), "it goes away with the server"

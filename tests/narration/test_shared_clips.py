@@ -69,30 +69,24 @@ async def made(clips: ClipStore, voice: FakeVoice, text: str) -> StoredClip:
     return clip
 
 
-def test_what_one_server_made_another_finds_and_serves(url: str, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        clip = await made(store(tmp_path / "a", url), FakeVoice(), "bowled him")
-        silent = FakeVoice()
-        assert await store(tmp_path / "b", url).find(silent, "bowled him") == clip
-        assert await made(store(tmp_path / "c", url), silent, "bowled him") == clip
-        assert silent.asked == []
-        path = await store(tmp_path / "d", url).file(clip.name)
-        assert path is not None
-        assert path.read_bytes() == b"bowled him"
-        assert await store(tmp_path / "d", url).file(f"{'0' * 40}-1.wav") is None
-        assert await store(tmp_path / "d", url).find(silent, "never said") is None
-
-    asyncio.run(scenario())
+async def test_what_one_server_made_another_finds_and_serves(url: str, tmp_path: Path) -> None:
+    clip = await made(store(tmp_path / "a", url), FakeVoice(), "bowled him")
+    silent = FakeVoice()
+    assert await store(tmp_path / "b", url).find(silent, "bowled him") == clip
+    assert await made(store(tmp_path / "c", url), silent, "bowled him") == clip
+    assert silent.asked == []
+    path = await store(tmp_path / "d", url).file(clip.name)
+    assert path is not None
+    assert path.read_bytes() == b"bowled him"
+    assert await store(tmp_path / "d", url).file(f"{'0' * 40}-1.wav") is None
+    assert await store(tmp_path / "d", url).find(silent, "never said") is None
 
 
-def test_a_clip_that_is_fetched_twice_is_counted_once(url: str, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        clip = await made(store(tmp_path / "a", url), FakeVoice(), "four")
-        clips = store(tmp_path / "b", url)
-        await asyncio.gather(*(clips.file(clip.name) for _ in range(5)))
-        assert clips.total_bytes == len(b"four")
-
-    asyncio.run(scenario())
+async def test_a_clip_that_is_fetched_twice_is_counted_once(url: str, tmp_path: Path) -> None:
+    clip = await made(store(tmp_path / "a", url), FakeVoice(), "four")
+    clips = store(tmp_path / "b", url)
+    await asyncio.gather(*(clips.file(clip.name) for _ in range(5)))
+    assert clips.total_bytes == len(b"four")
 
 
 def test_a_server_serves_what_another_made(tmp_path: Path) -> None:
@@ -125,7 +119,7 @@ class Failing:
 
 
 @pytest.mark.parametrize("stalls", [False, True])
-def test_a_store_that_fails_or_stalls_is_left_alone_for_a_while_and_the_line_is_heard(
+async def test_a_store_that_fails_or_stalls_is_left_alone_for_a_while_and_the_line_is_heard(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch, stalls: bool
 ) -> None:
     monkeypatch.setattr(clip_store, "ANSWER_S", 0.05)
@@ -133,21 +127,18 @@ def test_a_store_that_fails_or_stalls_is_left_alone_for_a_while_and_the_line_is_
     files: Any = Failing(waits_for if stalls else None)
     clock = ManualClock()
 
-    async def scenario() -> None:
-        shared = SharedClips(f"file://{tmp_path / 'shared'}", clock)
-        shared._files = files
-        clips = ClipStore(tmp_path / "a", shared=shared)
-        try:
-            for text in ("one", "two", "three"):
-                assert (await made(clips, FakeVoice(), text)).mime == "audio/wav"
-            assert files.asked == 1
-            clock.advance(REST_S + 1)
-            await made(clips, FakeVoice(), "four")
-            assert files.asked == 2
-        finally:
-            waits_for.set()
-
-    asyncio.run(scenario())
+    shared = SharedClips(f"file://{tmp_path / 'shared'}", clock)
+    shared._files = files
+    clips = ClipStore(tmp_path / "a", shared=shared)
+    try:
+        for text in ("one", "two", "three"):
+            assert (await made(clips, FakeVoice(), text)).mime == "audio/wav"
+        assert files.asked == 1
+        clock.advance(REST_S + 1)
+        await made(clips, FakeVoice(), "four")
+        assert files.asked == 2
+    finally:
+        waits_for.set()
     told = [one.message for one in caplog.records if "shared clips" in one.message]
     assert len(told) == 2
     assert ("no answer" if stalls else "no key") in told[0]
@@ -159,16 +150,13 @@ def test_a_url_that_cannot_be_shared_in_is_refused_by_its_setting(url: str) -> N
         SharedClips(url, SystemClock())
 
 
-def test_what_lies_there_under_no_clip_s_name_is_left_alone(tmp_path: Path) -> None:
+async def test_what_lies_there_under_no_clip_s_name_is_left_alone(tmp_path: Path) -> None:
     url = f"file://{tmp_path / 'shared'}"
 
-    async def scenario() -> None:
-        clip = await made(store(tmp_path / "a", url), FakeVoice(), "six")
-        (folder,) = (tmp_path / "shared").iterdir()
-        (folder / clip.name).rename(folder / "evil.html")
-        (folder / f"{clip.name}.0000.part").write_bytes(b"half")
-        voice = FakeVoice()
-        await made(store(tmp_path / "b", url), voice, "six")
-        assert voice.asked == ["six"]
-
-    asyncio.run(scenario())
+    clip = await made(store(tmp_path / "a", url), FakeVoice(), "six")
+    (folder,) = (tmp_path / "shared").iterdir()
+    (folder / clip.name).rename(folder / "evil.html")
+    (folder / f"{clip.name}.0000.part").write_bytes(b"half")
+    voice = FakeVoice()
+    await made(store(tmp_path / "b", url), voice, "six")
+    assert voice.asked == ["six"]

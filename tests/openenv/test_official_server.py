@@ -56,7 +56,7 @@ def played(world: World, message: str, **options: Any) -> Played:
     return asyncio.run(drive(world, open_stepper=on_a_thread, **options))
 
 
-def test_an_episode_with_step_rewards_plays_and_verifies(official: str) -> None:
+async def test_an_episode_with_step_rewards_plays_and_verifies(official: str) -> None:
     world = remote_world(official)
     assert (world.profile.actions, world.briefing.text_field) == ("text", "message")
     one = played(world, "a long message indeed", messages=4)
@@ -64,30 +64,24 @@ def test_an_episode_with_step_rewards_plays_and_verifies(official: str) -> None:
     taken = [event.event.data["reward"] for event in one.events if event.event.type == "step.taken"]
     assert taken == [-0.25] * 4
 
-    async def again() -> Any:
-        async def events() -> Any:
-            for event in one.events:
-                yield event
+    async def events() -> Any:
+        for event in one.events:
+            yield event
 
-        return await verify(events(), load=lambda name: world)
-
-    assert asyncio.run(again()) == []
+    assert (await verify(events(), load=lambda name: world)) == []
 
 
-def test_what_raises_there_is_a_fault_and_what_is_malformed_is_refused(official: str) -> None:
-    async def scenario() -> None:
-        stepper = OpenEnvStepper(official)
-        begun = await stepper.reset(seed=7, episode_id="ep-7", options={"messages": 2}, limit_s=20)
-        assert begun.observation.content["echoed"] == "seed 7"
-        assert (await stepper.state(limit_s=20))["episode_id"] == "ep-7"
-        refused = (await stepper.step({"mesage": "typo"}, limit_s=20)).observation.refused
-        assert refused is not None and refused.rule == "action.shape"
-        assert (await stepper.step({"message": "short"}, limit_s=20)).observation.reward == 0.5
-        with pytest.raises(EnvironmentFault, match="EXECUTION_ERROR"):
-            await stepper.step({"message": "raise"}, limit_s=20)
-        await stepper.aclose()
-
-    asyncio.run(scenario())
+async def test_what_raises_there_is_a_fault_and_what_is_malformed_is_refused(official: str) -> None:
+    stepper = OpenEnvStepper(official)
+    begun = await stepper.reset(seed=7, episode_id="ep-7", options={"messages": 2}, limit_s=20)
+    assert begun.observation.content["echoed"] == "seed 7"
+    assert (await stepper.state(limit_s=20))["episode_id"] == "ep-7"
+    refused = (await stepper.step({"mesage": "typo"}, limit_s=20)).observation.refused
+    assert refused is not None and refused.rule == "action.shape"
+    assert (await stepper.step({"message": "short"}, limit_s=20)).observation.reward == 0.5
+    with pytest.raises(EnvironmentFault, match="EXECUTION_ERROR"):
+        await stepper.step({"message": "raise"}, limit_s=20)
+    await stepper.aclose()
 
 
 def test_a_whole_fleet_plays_there_and_leaks_none_of_its_four_places(official: str, tmp_path: Path) -> None:

@@ -8,75 +8,66 @@ from server.openenv.session import compute_slot
 from tests.fakes import until
 
 
-def test_no_more_compute_at_once_than_there_are_places() -> None:
-    async def play() -> int:
-        slots, inside, most = asyncio.Semaphore(3), 0, 0
+async def test_no_more_compute_at_once_than_there_are_places() -> None:
+    slots, inside, most = asyncio.Semaphore(3), 0, 0
 
-        async def compute() -> None:
-            nonlocal inside, most
-            async with compute_slot(slots, 60):
-                inside += 1
-                most = max(most, inside)
-                await asyncio.sleep(0.001)
-                inside -= 1
-
-        await asyncio.gather(*(compute() for _ in range(30)))
-        return most
-
-    assert asyncio.run(play()) == 3
-
-
-def test_one_who_takes_long_makes_room_and_takes_nothing_twice() -> None:
-    async def play() -> list[str]:
-        slots, told, hung = asyncio.Semaphore(1), list[str](), asyncio.Event()
-
-        async def hang() -> None:
-            async with compute_slot(slots, 0.01):
-                await hung.wait()
-            told.append("hung")
-
-        async def hold(name: str, release: asyncio.Event) -> None:
-            async with compute_slot(slots, 0.01):
-                told.append(name)
-                await release.wait()
-
-        async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(hang())
-            await asyncio.sleep(0)
-            async with compute_slot(slots, 0.01):
-                told.append("another")
-            hung.set()
-            await until(lambda: "hung" in told)
-            one, two = asyncio.Event(), asyncio.Event()
-            tasks.create_task(hold("first", one))
-            tasks.create_task(hold("second", two))
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert told[2:] == ["first"]
-            one.set()
-            two.set()
-        return told
-
-    assert asyncio.run(play()) == ["another", "hung", "first", "second"]
-
-
-def test_a_failure_gives_its_place_back_once() -> None:
-    async def play() -> bool:
-        slots = asyncio.Semaphore(1)
-        for _ in range(3):
-            try:
-                async with compute_slot(slots, 60):
-                    raise ValueError
-            except ValueError:
-                continue
+    async def compute() -> None:
+        nonlocal inside, most
         async with compute_slot(slots, 60):
-            other = asyncio.create_task(_enter(slots))
-            await asyncio.sleep(0.005)
-            waited = not other.done()
-        await other
-        return waited
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0.001)
+            inside -= 1
 
-    assert asyncio.run(play())
+    await asyncio.gather(*(compute() for _ in range(30)))
+    assert most == 3
+
+
+async def test_one_who_takes_long_makes_room_and_takes_nothing_twice() -> None:
+    slots, told, hung = asyncio.Semaphore(1), list[str](), asyncio.Event()
+
+    async def hang() -> None:
+        async with compute_slot(slots, 0.01):
+            await hung.wait()
+        told.append("hung")
+
+    async def hold(name: str, release: asyncio.Event) -> None:
+        async with compute_slot(slots, 0.01):
+            told.append(name)
+            await release.wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(hang())
+        await asyncio.sleep(0)
+        async with compute_slot(slots, 0.01):
+            told.append("another")
+        hung.set()
+        await until(lambda: "hung" in told)
+        one, two = asyncio.Event(), asyncio.Event()
+        tasks.create_task(hold("first", one))
+        tasks.create_task(hold("second", two))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert told[2:] == ["first"]
+        one.set()
+        two.set()
+    assert told == ["another", "hung", "first", "second"]
+
+
+async def test_a_failure_gives_its_place_back_once() -> None:
+    slots = asyncio.Semaphore(1)
+    for _ in range(3):
+        try:
+            async with compute_slot(slots, 60):
+                raise ValueError
+        except ValueError:
+            continue
+    async with compute_slot(slots, 60):
+        other = asyncio.create_task(_enter(slots))
+        await asyncio.sleep(0.005)
+        waited = not other.done()
+    await other
+    assert waited
 
 
 async def _enter(slots: asyncio.Semaphore) -> None:

@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from websockets.sync.client import connect
 
-from spectator.cli import main
+from tests.commands import spectator
 from tests.openenv.conftest import Client, RunPeer, open_client
 from tests.server.watching import watch
 from tests.serving import Serving, serve, test_settings
@@ -76,7 +75,7 @@ def test_everybody_sees_a_published_episode_and_it_is_kept(tmp_path: Path) -> No
             assert entry["captain_label"] == "GRPO step 12"
             assert status(serving)["shown"] == []
             assert serving.client.get(f"/replay/{episode_id}").status_code == 200
-    verified = CliRunner().invoke(main, ["verify", episode_id, "--data-dir", str(tmp_path)])
+    verified = spectator("verify", episode_id, "--data-dir", tmp_path)
     assert verified.exit_code == 0, verified.stderr
     assert "every event matches the replay of its seed and decisions" in verified.stdout
 
@@ -166,7 +165,7 @@ def test_the_opponent_and_refused_actions_are_told_as_in_a_live_match(tmp_path: 
             assert done
         entry = serving.finish(place["episode_id"])
         assert entry["reason"] == "finished"
-    verified = CliRunner().invoke(main, ["verify", place["episode_id"], "--data-dir", str(tmp_path)])
+    verified = spectator("verify", place["episode_id"], "--data-dir", tmp_path)
     assert verified.exit_code == 0, verified.stderr
 
 

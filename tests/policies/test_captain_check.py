@@ -12,9 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.clock import SystemClock
 from spectator.llm.endpoints import ApiKey
 from spectator.llm.recorded_responses import RecordingTransport, read_responses
@@ -22,6 +20,7 @@ from spectator.llm.transport import HttpTransport
 from spectator.policies.captain_check import PROSE, WORD, CaptainCheck, CheckFinding
 from spectator.policies.captains import ModelCaptain
 from spectator.policies.model_presets import captain_client
+from tests.commands import spectator
 from tests.llm.brains import Said
 from tests.llm.endpoints import endpoint, write_captains
 from tests.llm.stand_in_anthropic import AnthropicStandIn
@@ -187,16 +186,16 @@ def test_the_command_says_all_of_it_and_its_exit_code(
         )
         monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", str(path))
         monkeypatch.setenv("FAKE_KEY", "sk-canary-4711-do-not-print")
-        told = CliRunner().invoke(main, ["captain", "check", "llm:mine", "--no-context"])
+        told = spectator("captain", "check", "llm:mine", "--no-context")
         assert told.exit_code == 0, told.output
         assert "works  tools" in told.output and "llm:mine can play" in told.output
         assert "4711" not in told.output
-    told = CliRunner().invoke(main, ["captain", "check", "llm:mine"])
+    told = spectator("captain", "check", "llm:mine")
     assert told.exit_code == 3 and "check that the endpoint is running" in told.output
-    told = CliRunner().invoke(main, ["captain", "check", "llm:nobody"])
+    told = spectator("captain", "check", "llm:nobody")
     assert told.exit_code == 1 and "unknown model captain 'llm:nobody'" in told.output
     monkeypatch.delenv("FAKE_KEY")
-    told = CliRunner().invoke(main, ["captain", "check", "llm:mine"])
+    told = spectator("captain", "check", "llm:mine")
     assert told.exit_code == 1 and "there is no key in the variable FAKE_KEY" in told.output
 
 
@@ -212,23 +211,23 @@ def test_a_recorded_endpoint_passes_the_same_check_without_the_endpoint(
     with endpoint(repeats_the_key) as fake:
         table = {"base_url": fake.base_url, "api_key_env": "FAKE_KEY"}
         write_captains(tmp_path / "c.toml", mine=table)
-        streamed = CliRunner().invoke(main, [*check, "--record", str(tmp_path / "streamed")])
+        streamed = spectator(*check, "--record", tmp_path / "streamed")
         assert streamed.exit_code == 0, streamed.output
         fake.received.clear()
         write_captains(tmp_path / "c.toml", mine={**table, "stream": False})
-        first = CliRunner().invoke(main, [*check, "--record", str(tmp_path / "lab")])
+        first = spectator(*check, "--record", tmp_path / "lab")
     assert first.exit_code == 0, first.output
     assert "4711" not in (tmp_path / "lab" / "responses.json").read_text()
     assert all("data:" not in str(one.body) for one in read_responses(tmp_path / "streamed"))
     recorded = read_responses(tmp_path / "lab")
     assert len(recorded) == len(fake.received) and all(one.status == 200 for one in recorded)
     monkeypatch.delenv("FAKE_KEY")
-    again = CliRunner().invoke(main, [*check, "--replay", str(tmp_path / "lab")])
+    again = spectator(*check, "--replay", tmp_path / "lab")
     assert again.exit_code == 0, again.output
     assert _untimed(again.stdout) == _untimed(first.stdout)
 
     write_captains(tmp_path / "c.toml", mine={**table, "stream": False, "temperature": 0.5})
-    other = CliRunner().invoke(main, [*check, "--replay", str(tmp_path / "lab")])
+    other = spectator(*check, "--replay", tmp_path / "lab")
     assert other.exit_code == 3 and "the most similar one differs in temperature" in other.output
 
 
@@ -249,10 +248,10 @@ def test_a_folder_without_a_valid_recording_is_rejected(
 ) -> None:
     if content is not None:
         (tmp_path / "responses.json").write_text(content)
-    told = CliRunner().invoke(main, ["captain", "check", "llm:vllm", "--replay", str(tmp_path)])
+    told = spectator("captain", "check", "llm:vllm", "--replay", tmp_path)
     assert told.exit_code == 1 and words in told.output
     both = ["captain", "check", "llm:vllm", "--replay", str(tmp_path), "--record", str(tmp_path)]
-    assert CliRunner().invoke(main, both).exit_code == 2
+    assert spectator(*both).exit_code == 2
 
 
 def test_the_limits_that_an_endpoint_states_are_told() -> None:

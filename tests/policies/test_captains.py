@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import random
 from collections.abc import Mapping
 from pathlib import Path
@@ -121,10 +120,7 @@ SECRET = "hf_SECRETsecretSECRETsecretSECRETse"
             f'{SOUND}api_key_env="sk-{SECRET}"',
             "captains.x.api_key_env: must be the name of an environment variable",
         ),
-        (
-            f"{SOUND}context_tokens=1024",
-            "captains.x: context_tokens (1024) includes prompt and answer",
-        ),
+        (f"{SOUND}context_tokens=1024", "captains.x: context_tokens (1024) includes prompt and answer"),
         (f'{SOUND}style="json"\ntool_choice="auto"', "captains.x: tool_choice needs the style 'tools'"),
         (SOUND.replace("/v1", "/v1/chat/completions"), "captains.x.base_url: base_url must end before"),
         (
@@ -187,17 +183,13 @@ def test_each_preset_says_what_it_lacks() -> None:
         assert (preset.source, preset.costs_money, preset.label) == ("model", True, "Mine")
 
 
-def test_nothing_that_holds_the_key_shows_it() -> None:
+async def test_nothing_that_holds_the_key_shows_it() -> None:
     variables = {"MY_KEY": CANARY}
     preset = presets(parse_captains(MINE, "f"), variables)["llm:mine"]
 
-    async def run() -> ModelPolicy:
-        policy = preset.build(7)
-        assert isinstance(policy, ModelPolicy)
-        await policy.aclose()
-        return policy
-
-    policy = asyncio.run(run())
+    policy = preset.build(7)
+    assert isinstance(policy, ModelPolicy)
+    await policy.aclose()
     seen: list[Any] = [preset, policy]
     shown = ""
     for thing in seen:

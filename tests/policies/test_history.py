@@ -88,10 +88,7 @@ def test_a_call_is_answered_by_the_next_situation() -> None:
     ]
 
 
-@given(
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 400)), max_size=25),
-    st.integers(10, 3_000),
-)
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 400)), max_size=25), st.integers(10, 3_000))
 def test_the_form_holds_and_the_task_stays_whatever_is_dropped(
     turns: list[tuple[int, int]], room: int
 ) -> None:

@@ -183,12 +183,9 @@ def test_a_whole_episode_is_played_by_a_person_and_can_be_paused_beyond_every_li
     assert [event.data["source"] for event in made] == ["human"] * 3
 
 
-def test_only_a_scripted_policy_may_stand_in_for_a_person() -> None:
-    async def run() -> None:
-        preset = human_preset(
-            Briefing("A game."), lambda seed: human(ManualClock()), clock=ManualClock(), limit_s=1
-        )
-        with pytest.raises(TypeError, match="scripted"):
-            preset.build(1)
-
-    asyncio.run(run())
+async def test_only_a_scripted_policy_may_stand_in_for_a_person() -> None:
+    preset = human_preset(
+        Briefing("A game."), lambda seed: human(ManualClock()), clock=ManualClock(), limit_s=1
+    )
+    with pytest.raises(TypeError, match="scripted"):
+        preset.build(1)

@@ -60,72 +60,60 @@ def endpoint(lent: VisitorKey, client: Client, keys: list[ApiKey | None]) -> Vis
 REQUEST = ChatRequest(model="m", messages=[])
 
 
-def test_a_key_is_used_until_it_expires() -> None:
-    async def run() -> None:
-        clock, keys = ManualClock(), list[ApiKey | None]()
-        lent = VisitorKey(ApiKey(CANARY), HUB_WORDS, clock=clock, left_s=60)
-        asked = endpoint(lent, Client(answers=True), keys)
-        assert await asked.complete(REQUEST, deadline=1) is ANSWER
-        clock.advance(59.9)
-        assert await asked.complete(REQUEST, deadline=1) is ANSWER
-        clock.advance(0.1)
-        with pytest.raises(EndpointRefused, match="sign in again to start another match"):
-            await asked.complete(REQUEST, deadline=1)
-        assert len(keys) == 2
-
-    asyncio.run(run())
+async def test_a_key_is_used_until_it_expires() -> None:
+    clock, keys = ManualClock(), list[ApiKey | None]()
+    lent = VisitorKey(ApiKey(CANARY), HUB_WORDS, clock=clock, left_s=60)
+    asked = endpoint(lent, Client(answers=True), keys)
+    assert await asked.complete(REQUEST, deadline=1) is ANSWER
+    clock.advance(59.9)
+    assert await asked.complete(REQUEST, deadline=1) is ANSWER
+    clock.advance(0.1)
+    with pytest.raises(EndpointRefused, match="sign in again to start another match"):
+        await asked.complete(REQUEST, deadline=1)
+    assert len(keys) == 2
 
 
-def test_taking_a_key_back_gives_up_what_is_under_way() -> None:
-    async def run() -> None:
-        client = Client(answers=False)
-        lent = VisitorKey(ApiKey(CANARY), HUB_WORDS, clock=ManualClock())
-        asking = asyncio.create_task(endpoint(lent, client, []).complete(REQUEST, deadline=1))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        lent.end()
-        with pytest.raises(EndpointRefused):
-            await asking
-        assert client.cancelled
-        assert not lent.usable
-
-    asyncio.run(run())
+async def test_taking_a_key_back_gives_up_what_is_under_way() -> None:
+    client = Client(answers=False)
+    lent = VisitorKey(ApiKey(CANARY), HUB_WORDS, clock=ManualClock())
+    asking = asyncio.create_task(endpoint(lent, client, []).complete(REQUEST, deadline=1))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    lent.end()
+    with pytest.raises(EndpointRefused):
+        await asking
+    assert client.cancelled
+    assert not lent.usable
 
 
-def test_giving_up_waiting_gives_up_the_request() -> None:
-    async def run() -> None:
-        client = Client(answers=False)
-        lent = VisitorKey(ApiKey(CANARY), HUB_WORDS, clock=ManualClock())
-        asking = asyncio.create_task(endpoint(lent, client, []).complete(REQUEST, deadline=1))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        asking.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await asking
-        assert client.cancelled
-
-    asyncio.run(run())
+async def test_giving_up_waiting_gives_up_the_request() -> None:
+    client = Client(answers=False)
+    lent = VisitorKey(ApiKey(CANARY), HUB_WORDS, clock=ManualClock())
+    asking = asyncio.create_task(endpoint(lent, client, []).complete(REQUEST, deadline=1))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    assert client.cancelled
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "0x7f.1", "[::1]"])
-def test_a_private_address_is_not_asked_where_only_public_ones_may_be(host: str) -> None:
-    async def run() -> None:
-        async with serving(obedient) as fake:
-            port = fake.base_url.rpartition(":")[2]  # with its path
-            captain = ModelCaptain(label="m", base_url=f"http://{host}:{port}", model="m", retries=0)
-            lent = VisitorKey(ApiKey(CANARY), OWN_WORDS, clock=SystemClock())
-            seat = ModelSeat(Briefing("A game."), lambda seed: Steady())
-            preset = VisitorModel("own:m", captain, lent, public_only=True).preset(
-                seat, SystemClock(), random.Random(1)
-            )
-            policy = preset.build(1)
-            decision = await policy.decide(observed(LEGAL), deadline=10)
-            await policy.aclose()
-            assert decision.failure_class == "model_rejected"
-            assert "address is private" in (decision.fallback_reason or "")
-            assert not fake.received
-
-    asyncio.run(run())
+async def test_a_private_address_is_not_asked_where_only_public_ones_may_be(host: str) -> None:
+    async with serving(obedient) as fake:
+        port = fake.base_url.rpartition(":")[2]  # with its path
+        captain = ModelCaptain(label="m", base_url=f"http://{host}:{port}", model="m", retries=0)
+        lent = VisitorKey(ApiKey(CANARY), OWN_WORDS, clock=SystemClock())
+        seat = ModelSeat(Briefing("A game."), lambda seed: Steady())
+        preset = VisitorModel("own:m", captain, lent, public_only=True).preset(
+            seat, SystemClock(), random.Random(1)
+        )
+        policy = preset.build(1)
+        decision = await policy.decide(observed(LEGAL), deadline=10)
+        await policy.aclose()
+        assert decision.failure_class == "model_rejected"
+        assert "address is private" in (decision.fallback_reason or "")
+        assert not fake.received
 
 
 def test_a_key_shows_itself_nowhere() -> None:

@@ -35,28 +35,25 @@ async def play_match(world: World, stage: Stage, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("style", ["tools", "json", "xml"])
-def test_two_models_play_a_match_against_each_other(cricket: World, style: str) -> None:
-    async def run() -> None:
-        async with serving(batsman, chunk=32) as home, serving(obedient, chunk=32) as away:
-            world = led_by(
-                cricket,
-                endpoint_preset(cricket, home.base_url, style=style, model="home-1"),
-                endpoint_preset(cricket, away.base_url, style="json", model="away-1"),
-            )
-            async with supervising(world) as stage:
-                ended = await play_match(world, stage, max_overs=5)
-        assert ended.reason == "finished"
-        made = decisions(stage)
-        by_model = Counter((event.data["source"], event.data["actor"], event.data["model"]) for event in made)
-        assert by_model.keys() == {("model", "home", "home-1"), ("model", "away", "away-1")}
-        assert {event.data["parse"] for event in made} == {"ok"}
-        assert len(home.received) + len(away.received) == len(made)
-        assert "action.refused" not in [recorded.event.type for recorded in stage.journal.events]
-        shots = [event for event in made if event.data["action"].get("tool") == "plan_shot"]
-        assert shots and all("an over to get" in event.data["reasoning"] for event in shots)
-        check_bodies(home)
-
-    asyncio.run(run())
+async def test_two_models_play_a_match_against_each_other(cricket: World, style: str) -> None:
+    async with serving(batsman, chunk=32) as home, serving(obedient, chunk=32) as away:
+        world = led_by(
+            cricket,
+            endpoint_preset(cricket, home.base_url, style=style, model="home-1"),
+            endpoint_preset(cricket, away.base_url, style="json", model="away-1"),
+        )
+        async with supervising(world) as stage:
+            ended = await play_match(world, stage, max_overs=5)
+    assert ended.reason == "finished"
+    made = decisions(stage)
+    by_model = Counter((event.data["source"], event.data["actor"], event.data["model"]) for event in made)
+    assert by_model.keys() == {("model", "home", "home-1"), ("model", "away", "away-1")}
+    assert {event.data["parse"] for event in made} == {"ok"}
+    assert len(home.received) + len(away.received) == len(made)
+    assert "action.refused" not in [recorded.event.type for recorded in stage.journal.events]
+    shots = [event for event in made if event.data["action"].get("tool") == "plan_shot"]
+    assert shots and all("an over to get" in event.data["reasoning"] for event in shots)
+    check_bodies(home)
 
 
 def check_bodies(fake: FakeModelServer) -> None:
@@ -68,7 +65,7 @@ def check_bodies(fake: FakeModelServer) -> None:
         assert len(str(body["messages"])) < 4 * 16_384
 
 
-def test_a_model_and_a_broken_rival_finish_their_match(cricket: World) -> None:
+async def test_a_model_and_a_broken_rival_finish_their_match(cricket: World) -> None:
     """The rival's endpoint fails in a different way each time; its captain is relieved when it must be."""
     modes = [
         Mode.OK,
@@ -81,19 +78,16 @@ def test_a_model_and_a_broken_rival_finish_their_match(cricket: World) -> None:
         Mode.BUSY,
     ] * 40
 
-    async def run() -> None:
-        async with serving(batsman) as home, serving(obedient, modes) as away:
-            world = led_by(
-                cricket, endpoint_preset(cricket, home.base_url), endpoint_preset(cricket, away.base_url)
-            )
-            async with supervising(world) as stage:
-                ended = await play_match(world, stage, max_overs=1)
-        assert ended.reason == "finished"
-        sources = Counter((event.data["actor"], event.data["source"]) for event in decisions(stage))
-        assert sources["home", "fallback"] == 0 and sources["home", "model"] > 5
-        assert sources["away", "model"] > 0 and sources["away", "fallback"] > 0
-
-    asyncio.run(run())
+    async with serving(batsman) as home, serving(obedient, modes) as away:
+        world = led_by(
+            cricket, endpoint_preset(cricket, home.base_url), endpoint_preset(cricket, away.base_url)
+        )
+        async with supervising(world) as stage:
+            ended = await play_match(world, stage, max_overs=1)
+    assert ended.reason == "finished"
+    sources = Counter((event.data["actor"], event.data["source"]) for event in decisions(stage))
+    assert sources["home", "fallback"] == 0 and sources["home", "model"] > 5
+    assert sources["away", "model"] > 0 and sources["away", "fallback"] > 0
 
 
 def test_stopping_a_match_closes_the_request_to_the_model_within_a_tenth_of_a_second() -> None:
@@ -114,14 +108,11 @@ def test_stopping_a_match_closes_the_request_to_the_model_within_a_tenth_of_a_se
     assert asyncio.run(run()) < 0.1
 
 
-def test_no_connection_is_left_when_a_match_is_over() -> None:
-    async def run() -> None:
-        async with serving(obedient) as fake:
-            world = counting_led_by(endpoint_preset(COUNTING, fake.base_url))
-            async with supervising(world) as stage:
-                for _ in range(3):
-                    await (await stage.start(options={"turns": 3})).wait()
-                await until(lambda: fake.open_connections == 0, what="the end of every connection")
-            assert fake.connections == 3
-
-    asyncio.run(run())
+async def test_no_connection_is_left_when_a_match_is_over() -> None:
+    async with serving(obedient) as fake:
+        world = counting_led_by(endpoint_preset(COUNTING, fake.base_url))
+        async with supervising(world) as stage:
+            for _ in range(3):
+                await (await stage.start(options={"turns": 3})).wait()
+            await until(lambda: fake.open_connections == 0, what="the end of every connection")
+        assert fake.connections == 3

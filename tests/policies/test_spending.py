@@ -94,7 +94,7 @@ class Slow(ScriptedClient):
 @pytest.mark.parametrize("cap", [Caps(tokens=5_000), Caps(cost=0.05)])
 @pytest.mark.parametrize("shared", [False, True], ids=["episode", "day"])
 @pytest.mark.parametrize("silent", [False, True], ids=["long answers", "silence"])
-def test_a_slow_reasoning_model_never_exceeds_a_cap(cap: Caps, shared: bool, silent: bool) -> None:
+async def test_a_slow_reasoning_model_never_exceeds_a_cap(cap: Caps, shared: bool, silent: bool) -> None:
     """Sixteen seats at once, each of whose requests takes the longest answer."""
     clock = ManualClock()
     ledger = SpendLedger(cap if shared else Caps(), Caps() if shared else cap, clock)
@@ -112,29 +112,23 @@ def test_a_slow_reasoning_model_never_exceeds_a_cap(cap: Caps, shared: bool, sil
             assert not cap.exceeded(ledger.spent)
         return found
 
-    async def run() -> list[set[str | None]]:
-        return await asyncio.gather(*map(play, budgets))
-
-    assert all("spent" in found for found in asyncio.run(run()))
+    assert all("spent" in found for found in (await asyncio.gather(*map(play, budgets))))
     assert ledger.spent.tokens > 900
 
 
-def test_a_request_waits_for_what_others_hold_and_do_not_use() -> None:
-    async def run() -> None:
-        ledger = SpendLedger(Caps(tokens=1_000), Caps(), ManualClock())
-        first, second = (EpisodeBudget(ledger).for_seat("home", 1) for _ in range(2))
-        assert await first.hold(Spent(tokens=700), 60.0) is None
-        waiting = asyncio.create_task(second.hold(Spent(tokens=700), 60.0))
-        await asyncio.sleep(0)
-        assert not waiting.done()
-        first.release(Spent(tokens=700))
-        first.pay(Spent(tokens=300))
-        assert await waiting is None and ledger.known_refusal() is None
-        told = f"the day's cap of 1,000 tokens is reached{UNCOVERED}"
-        second.release(Spent(tokens=700))
-        assert await first.hold(Spent(tokens=701), 60.0) == told == ledger.known_refusal()
-
-    asyncio.run(run())
+async def test_a_request_waits_for_what_others_hold_and_do_not_use() -> None:
+    ledger = SpendLedger(Caps(tokens=1_000), Caps(), ManualClock())
+    first, second = (EpisodeBudget(ledger).for_seat("home", 1) for _ in range(2))
+    assert await first.hold(Spent(tokens=700), 60.0) is None
+    waiting = asyncio.create_task(second.hold(Spent(tokens=700), 60.0))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    first.release(Spent(tokens=700))
+    first.pay(Spent(tokens=300))
+    assert await waiting is None and ledger.known_refusal() is None
+    told = f"the day's cap of 1,000 tokens is reached{UNCOVERED}"
+    second.release(Spent(tokens=700))
+    assert await first.hold(Spent(tokens=701), 60.0) == told == ledger.known_refusal()
 
 
 def test_a_second_request_of_a_decision_that_no_cap_covers_is_not_sent() -> None:
@@ -172,25 +166,22 @@ def test_every_attempt_that_may_be_billed_is_counted_and_marked(stream: bool) ->
     assert heard == (["restart", "restart", "text", "restart"] if stream else [])
 
 
-def test_a_decision_that_is_cancelled_is_counted() -> None:
-    async def run() -> SpendLedger:
-        ledger = SpendLedger(Caps(), Caps(), ManualClock())
+async def test_a_decision_that_is_cancelled_is_counted() -> None:
+    ledger = SpendLedger(Caps(), Caps(), ManualClock())
 
-        async def hang() -> FakeReply:
-            await asyncio.Event().wait()
-            raise AssertionError
+    async def hang() -> FakeReply:
+        await asyncio.Event().wait()
+        raise AssertionError
 
-        transport = FakeTransport(hang)
-        chat = chat_client(transport, ManualClock())
-        policy = model_policy(chat, Steady(), style="json", max_tokens=500)  # type: ignore[arg-type]
-        policy.spend_from(EpisodeBudget(ledger).for_seat("home", 1))
-        deciding = asyncio.create_task(policy.decide(observed(LEGAL, ball=1), deadline=10))
-        await until(lambda: transport.inside == 1)
-        deciding.cancel()
-        await asyncio.gather(deciding, return_exceptions=True)
-        return ledger
-
-    assert asyncio.run(run()).spent.tokens > 500
+    transport = FakeTransport(hang)
+    chat = chat_client(transport, ManualClock())
+    policy = model_policy(chat, Steady(), style="json", max_tokens=500)  # type: ignore[arg-type]
+    policy.spend_from(EpisodeBudget(ledger).for_seat("home", 1))
+    deciding = asyncio.create_task(policy.decide(observed(LEGAL, ball=1), deadline=10))
+    await until(lambda: transport.inside == 1)
+    deciding.cancel()
+    await asyncio.gather(deciding, return_exceptions=True)
+    assert ledger.spent.tokens > 500
 
 
 def test_what_nobody_counted_is_estimated_and_said_to_be() -> None:

@@ -13,9 +13,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final, NamedTuple
 
-from click.testing import CliRunner
-
-from spectator.cli import main
 from spectator.collector.collector import collect_episode
 from spectator.journal.contract import EpisodeFilter
 from spectator.journal.outline import EpisodeOutline, outline_of
@@ -25,6 +22,7 @@ from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
 from spectator.training.trl import world_environment
 from spectator.training.trl_rollouts import Sampled, WorldRollouts
+from tests.commands import spectator
 from tests.llm.brains import Said, counter, read_situation
 from tests.llm.endpoints import endpoint, write_captains
 from tests.training.stand_ins import harness_sessions
@@ -205,9 +203,7 @@ def evaluated(folder: Path, brain: Callable[[Mapping[str, Any]], Said], *more: s
     with endpoint(brain) as fake:
         table = write_captains(folder / "captains.toml", fake={"base_url": fake.base_url})
         command = ["evaluate", "counting", "--captains", "llm:fake,heuristic", "--jobs", "1", *more]
-        done = CliRunner().invoke(
-            main, [*command, "--out", str(folder / "out")], env={"SPECTATOR_CAPTAINS_FILE": str(table)}
-        )
+        done = spectator(*command, "--out", folder / "out", env={"SPECTATOR_CAPTAINS_FILE": str(table)})
     assert done.exit_code == 0, done.output
     return [one for one in outlines(folder / "out") if one.summary.captain == "llm:fake"]
 

@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from spectator.catalog import load_world
-from spectator.cli import main
 from spectator.environments.world import World
 from spectator.errors import InvalidRequest
 from spectator.rollouts.group_stream import RolloutGroup
+from tests.commands import spectator
 from tests.llm.brains import Said, obedient, read_legal, read_lines, say
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import Mode, serving
@@ -70,9 +69,7 @@ async def test_each_seat_has_a_group_of_its_own(tmp_path: Path) -> None:
 
 def exported(folder: Path, kind: str) -> list[dict[str, Any]]:
     out = folder / f"{kind}.jsonl"
-    result = CliRunner().invoke(
-        main, ["rollouts", "export", str(folder), "--format", kind, "--out", str(out)]
-    )
+    result = spectator("rollouts", "export", folder, "--format", kind, "--out", out)
     assert result.exit_code == 0, result.output
     return [json.loads(line) for line in out.read_text().splitlines()]
 
@@ -86,7 +83,7 @@ def test_the_command_trains_both_seats(tmp_path: Path, reward: str) -> None:
             "--opponent", "self", "--episodes", "2", "--group-size", "2", "--tokens", "--startup-jitter", "0",
             "--out", str(tmp_path / "run"),
         ]  # fmt: skip
-        result = CliRunner().invoke(main, command)
+        result = spectator(*command)
     assert result.exit_code == 0, result.output
     home, away = exported(tmp_path / "run", "groups")
     assert (home["group_id"], away["group_id"]) == ("g-000000", "g-000000:away")

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.journal.encoding import read_jsonl
 from spectator.journal.notes import Note, NoteStore
+from tests.commands import spectator
 from tests.rollouts.exported_run import SIZE, TURNS, fork_a_miscount, play_run
 
 pytestmark = pytest.mark.openenv
@@ -33,7 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in wanted:
         form = {"results.jsonl": "episode-record"}.get(name, name.partition(".")[0])
         arguments = ["rollouts", "export", str(run), "--format", form, "--out", str(out / name)]
-        result = CliRunner().invoke(main, arguments)
+        result = spectator(*arguments)
         assert result.exit_code == 0, result.output
     return out
 
@@ -58,7 +57,7 @@ def judged(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def export_recorded(run: Path, form: str, out: Path, *which: str) -> None:
     asked = ["export", *which, "--data-dir", str(run), "--format", form, "--out", str(out)]
-    result = CliRunner().invoke(main, asked)
+    result = spectator(*asked)
     assert result.exit_code == 0, result.output
 
 

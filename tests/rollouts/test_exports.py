@@ -315,10 +315,7 @@ def write_lines(rows: list[dict[str, Any]], path: Path) -> None:
 
 def test_what_was_written_is_read_back_and_bad_lines_are_named(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"
-    written: list[dict[str, Any]] = [
-        {"text": "é\u2028", "n": [1, 2.5, None, True]},
-        {"deep": {"x": [{}]}},
-    ]
+    written: list[dict[str, Any]] = [{"text": "é\u2028", "n": [1, 2.5, None, True]}, {"deep": {"x": [{}]}}]
     write_lines(written, path)
     assert list(read_jsonl(path)) == written
     whole = path.read_bytes()

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.journal.encoding import read_jsonl
+from tests.commands import spectator
 from tests.rollouts.exported_run import SIZE, play_run
 
 PEER = Path(__file__).with_name("peer_inspect.py")
@@ -23,9 +22,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run, out = tmp_path_factory.mktemp("run"), tmp_path_factory.mktemp("logs")
     play_run(run, seed=5, episodes=2 * SIZE)
     for form, name in (("inspect", "log.json"), ("episode-record", "records.jsonl")):
-        done = CliRunner().invoke(
-            main, ["rollouts", "export", str(run), "--format", form, "--out", str(out / name)]
-        )
+        done = spectator("rollouts", "export", run, "--format", form, "--out", out / name)
         assert done.exit_code == 0, done.output
     return out
 
@@ -56,15 +53,14 @@ def test_a_log_has_a_sample_for_each_episode_and_what_it_scored(folder: Path, lo
 
 def test_an_empty_choice_is_a_log_without_samples_and_a_table_is_refused(tmp_path: Path) -> None:
     played = tmp_path / "played"
-    done = CliRunner().invoke(
-        main,
-        ["evaluate", "counting", "--captains", "heuristic,random", "--matches", "2", "--out", str(played)],
+    done = spectator(
+        "evaluate", "counting", "--captains", "heuristic,random", "--matches", "2", "--out", played
     )
     assert done.exit_code == 0, done.output
     chosen = ["export", "--data-dir", str(played), "--all", "--format", "inspect"]
-    done = CliRunner().invoke(main, chosen)
+    done = spectator(*chosen)
     assert json.loads(done.stdout)["samples"] == [] and "in which no model decided" in done.stderr
-    done = CliRunner().invoke(main, [*chosen, "--out", str(tmp_path / "log.parquet")])
+    done = spectator(*chosen, "--out", tmp_path / "log.parquet")
     assert done.exit_code == 2 and "cannot be a .parquet file" in done.stderr
 
 

@@ -47,153 +47,134 @@ class Fleet:
         return all(stepper.closed == 1 for stepper in self.steppers)
 
 
-def test_every_job_is_played_once_by_at_most_so_many_workers() -> None:
-    async def scenario() -> None:
-        fleet, most = Fleet(30), 0
+async def test_every_job_is_played_once_by_at_most_so_many_workers() -> None:
+    fleet, most = Fleet(30), 0
 
-        async def play(handle: Handle, flight: InFlight) -> Result:
-            nonlocal most
-            most = max(most, len(interactor.in_flight))
-            await asyncio.sleep(0)
-            return result(handle, float(handle.job))
+    async def play(handle: Handle, flight: InFlight) -> Result:
+        nonlocal most
+        most = max(most, len(interactor.in_flight))
+        await asyncio.sleep(0)
+        return result(handle, float(handle.job))
 
-        heard: list[Result] = []
-        interactor = fleet.interactor(play, max_workers=3, on_result=heard.append)
-        report = await interactor.run()
-        assert sorted(one.job for one in report.results) == list(range(30))
-        assert (report.succeeded, most, interactor.in_flight) == (True, 3, [])
-        assert heard == list(report.results)
-        assert fleet.closed()
-
-    asyncio.run(scenario())
+    heard: list[Result] = []
+    interactor = fleet.interactor(play, max_workers=3, on_result=heard.append)
+    report = await interactor.run()
+    assert sorted(one.job for one in report.results) == list(range(30))
+    assert (report.succeeded, most, interactor.in_flight) == (True, 3, [])
+    assert heard == list(report.results)
+    assert fleet.closed()
 
 
-def test_an_episode_that_fails_is_a_result_and_ends_nothing_else() -> None:
-    async def scenario() -> None:
-        fleet = Fleet(10)
+async def test_an_episode_that_fails_is_a_result_and_ends_nothing_else() -> None:
+    fleet = Fleet(10)
 
-        async def play(handle: Handle, flight: InFlight) -> Result:
-            if handle.job == 3:
-                raise EnvironmentFault("it broke")
-            if handle.job == 4:
-                raise JournalUnavailable("the disk is full")
-            return result(handle)
+    async def play(handle: Handle, flight: InFlight) -> Result:
+        if handle.job == 3:
+            raise EnvironmentFault("it broke")
+        if handle.job == 4:
+            raise JournalUnavailable("the disk is full")
+        return result(handle)
 
-        report = await fleet.interactor(play).run()
-        failed = {one.job: one.failure_class for one in report.results if one.total_reward is None}
-        assert failed == {3: "env_infra", 4: "journal"}
-        assert len(report.results) == 10
-        assert not report.succeeded
-        assert fleet.closed()
-
-    asyncio.run(scenario())
+    report = await fleet.interactor(play).run()
+    failed = {one.job: one.failure_class for one in report.results if one.total_reward is None}
+    assert failed == {3: "env_infra", 4: "journal"}
+    assert len(report.results) == 10
+    assert not report.succeeded
+    assert fleet.closed()
 
 
-def test_another_attempt_has_an_id_and_a_result_of_its_own() -> None:
-    async def scenario() -> None:
-        fleet = Fleet(5)
-        seen: list[int] = []
+async def test_another_attempt_has_an_id_and_a_result_of_its_own() -> None:
+    fleet = Fleet(5)
+    seen: list[int] = []
 
-        async def play(handle: Handle, flight: InFlight) -> Result:
-            seen.append(handle.job)
-            failed = handle.job == 2 and seen.count(2) < 3
-            return result(handle, None if failed else 1.0, failure_class="model_infra" if failed else None)
+    async def play(handle: Handle, flight: InFlight) -> Result:
+        seen.append(handle.job)
+        failed = handle.job == 2 and seen.count(2) < 3
+        return result(handle, None if failed else 1.0, failure_class="model_infra" if failed else None)
 
-        report = await fleet.interactor(
-            play, again=lambda one: one.job if one.failure_class is not None else None
-        ).run()
-        assert seen.count(2) == 3
-        assert [one.again for one in report.results if one.job == 2] == [True, True, False]
-        assert len({one.episode_id for one in report.results}) == 7
-        assert report.succeeded
-
-    asyncio.run(scenario())
+    report = await fleet.interactor(
+        play, again=lambda one: one.job if one.failure_class is not None else None
+    ).run()
+    assert seen.count(2) == 3
+    assert [one.again for one in report.results if one.job == 2] == [True, True, False]
+    assert len({one.episode_id for one in report.results}) == 7
+    assert report.succeeded
 
 
-def test_draining_finishes_what_is_played_and_takes_no_more() -> None:
-    async def scenario() -> None:
-        fleet, gate = Fleet(20), asyncio.Event()
+async def test_draining_finishes_what_is_played_and_takes_no_more() -> None:
+    fleet, gate = Fleet(20), asyncio.Event()
 
-        async def play(handle: Handle, flight: InFlight) -> Result:
-            await gate.wait()
-            return result(handle)
+    async def play(handle: Handle, flight: InFlight) -> Result:
+        await gate.wait()
+        return result(handle)
 
-        interactor = fleet.interactor(play)
-        running = asyncio.create_task(interactor.run())
-        await until(lambda: len(interactor.in_flight) == 4)
-        interactor.drain()
-        gate.set()
-        report = await running
-        assert len(report.results) == 4
-        assert (report.drained, report.succeeded) == (True, False)
-        assert fleet.closed()
-
-    asyncio.run(scenario())
+    interactor = fleet.interactor(play)
+    running = asyncio.create_task(interactor.run())
+    await until(lambda: len(interactor.in_flight) == 4)
+    interactor.drain()
+    gate.set()
+    report = await running
+    assert len(report.results) == 4
+    assert (report.drained, report.succeeded) == (True, False)
+    assert fleet.closed()
 
 
-def test_cancelling_lets_go_of_everything() -> None:
-    async def scenario() -> None:
-        fleet, cancelled = Fleet(20), 0
+async def test_cancelling_lets_go_of_everything() -> None:
+    fleet, cancelled = Fleet(20), 0
 
-        async def play(handle: Handle, flight: InFlight) -> Result:
-            nonlocal cancelled
-            try:
-                await asyncio.Event().wait()
-            except asyncio.CancelledError:
-                cancelled += 1
-                raise
-            return result(handle)
+    async def play(handle: Handle, flight: InFlight) -> Result:
+        nonlocal cancelled
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            cancelled += 1
+            raise
+        return result(handle)
 
-        interactor = fleet.interactor(play)
-        running = asyncio.create_task(interactor.run())
-        await until(lambda: len(interactor.in_flight) == 4)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        assert cancelled == 4
-        assert interactor.in_flight == []
-        assert fleet.closed()
-
-    asyncio.run(scenario())
-
-
-def test_first_episodes_are_spread_over_the_jitter() -> None:
-    async def scenario() -> None:
-        fleet, began = Fleet(8), []
-
-        async def play(handle: Handle, flight: InFlight) -> Result:
-            began.append(fleet.clock.monotonic())
-            await asyncio.sleep(0)
-            return result(handle)
-
-        running = asyncio.create_task(fleet.interactor(play, startup_jitter_s=2.0).run())
-        await until(lambda: fleet.clock.sleepers == 4)
-        assert began == []
-        for _ in range(40):
-            fleet.clock.advance(0.05)
-            for _ in range(20):
-                await asyncio.sleep(0)
+    interactor = fleet.interactor(play)
+    running = asyncio.create_task(interactor.run())
+    await until(lambda: len(interactor.in_flight) == 4)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
         await running
-        assert 0 < began[0] <= 2.0
+    assert cancelled == 4
+    assert interactor.in_flight == []
+    assert fleet.closed()
 
-    asyncio.run(scenario())
+
+async def test_first_episodes_are_spread_over_the_jitter() -> None:
+    fleet, began = Fleet(8), []
+
+    async def play(handle: Handle, flight: InFlight) -> Result:
+        began.append(fleet.clock.monotonic())
+        await asyncio.sleep(0)
+        return result(handle)
+
+    running = asyncio.create_task(fleet.interactor(play, startup_jitter_s=2.0).run())
+    await until(lambda: fleet.clock.sleepers == 4)
+    assert began == []
+    for _ in range(40):
+        fleet.clock.advance(0.05)
+        for _ in range(20):
+            await asyncio.sleep(0)
+    await running
+    assert 0 < began[0] <= 2.0
 
 
-def test_a_programmers_error_ends_its_own_episode_and_is_not_hidden(caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        fleet = Fleet(3)
+async def test_a_programmers_error_ends_its_own_episode_and_is_not_hidden(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fleet = Fleet(3)
 
-        async def play(handle: Handle, flight: InFlight) -> Result:
-            if handle.job == 1:
-                raise ZeroDivisionError("sides of a point")
-            return result(handle)
+    async def play(handle: Handle, flight: InFlight) -> Result:
+        if handle.job == 1:
+            raise ZeroDivisionError("sides of a point")
+        return result(handle)
 
-        report = await fleet.interactor(play).run()
-        assert fleet.closed()
-        (failed,) = [one for one in report.results if one.failure_class is not None]
-        assert (failed.job, failed.failure_class, failed.end_reason) == (1, "unknown", None)
-        assert failed.detail == "ZeroDivisionError: sides of a point"
-        assert not report.succeeded
-        assert "Traceback" in caplog.text, "with all that finds the mistake"
-
-    asyncio.run(scenario())
+    report = await fleet.interactor(play).run()
+    assert fleet.closed()
+    (failed,) = [one for one in report.results if one.failure_class is not None]
+    assert (failed.job, failed.failure_class, failed.end_reason) == (1, "unknown", None)
+    assert failed.detail == "ZeroDivisionError: sides of a point"
+    assert not report.succeeded
+    assert "Traceback" in caplog.text, "with all that finds the mistake"

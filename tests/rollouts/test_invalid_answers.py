@@ -12,10 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from pydantic import ValidationError
 
-from spectator.cli import main
 from spectator.errors import InvalidRequest
 from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.rollouts.sessions import DataManager, SessionStep
@@ -27,6 +25,7 @@ from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
 from spectator.training.trl import part_reward, value_reward, world_environment
 from spectator.training.trl_rollouts import Sampled, WorldRollouts
+from tests.commands import spectator
 from tests.llm.brains import Said, counter, read_situation
 from tests.llm.endpoints import endpoint
 from tests.rollouts.doors import (
@@ -206,7 +205,7 @@ def test_a_penalised_answer_is_trained_on_with_the_penalty_and_a_masked_one_is_n
 def exported(folder: Path, form: str, *more: str) -> list[dict[str, Any]]:
     out = folder / "out.jsonl"
     command = ["rollouts", "export", str(folder), "--format", form, "--out", str(out), *more]
-    done = CliRunner().invoke(main, command, catch_exceptions=False)
+    done = spectator(*command, catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return [json.loads(line) for line in out.read_text().splitlines()]
 
@@ -256,7 +255,7 @@ def command(base_url: str, folder: Path, *more: str) -> Any:
         "--base-url", base_url, "--model", "m-1", "--episodes", "4", "--startup-jitter", "0",
         "--out", str(folder), *more,
     ]  # fmt: skip
-    return CliRunner().invoke(main, given, catch_exceptions=False)
+    return spectator(*given, catch_exceptions=False)
 
 
 @pytest.mark.parametrize("more", [(), ("--on-invalid", "fallback")])
@@ -268,7 +267,7 @@ def test_a_model_that_never_acts_earns_nothing_and_the_exit_code_says_so(
     assert done.exit_code == 1
     assert "own share 0 %" in done.output
     assert ("no reward" if more else "mean reward 0 ± 0 (standard error) of 4") in done.output
-    found = CliRunner().invoke(main, ["rollouts", "status", str(tmp_path)], catch_exceptions=False)
+    found = spectator("rollouts", "status", tmp_path, catch_exceptions=False)
     assert (found.exit_code, "own share 0 %" in found.output) == (1, True)
 
 
@@ -437,5 +436,5 @@ def test_the_least_own_share_is_a_share_and_episodes_without_a_decision_pass(tmp
     for share in ("nan", "-0.1", "1.1", "inf"):
         out = tmp_path / "refused.jsonl"
         command = ["rollouts", "export", str(tmp_path), "--format", "groups", "--min-own-share", share]
-        done = CliRunner().invoke(main, [*command, "--out", str(out)])
+        done = spectator(*command, "--out", out)
         assert done.exit_code == 2 and "--min-own-share" in done.output and not out.exists()

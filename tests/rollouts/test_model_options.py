@@ -7,10 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from spectator.cli import main
 from spectator.rollouts.request import read_request
+from tests.commands import spectator
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
 from tests.rollouts.test_fleet import recorded
@@ -38,7 +38,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def rollouts(*arguments: str) -> Result:
     usual = ["--env", "counting", "--option", "turns=2", "--episodes", "2", "--startup-jitter", "0"]
-    return CliRunner().invoke(main, ["rollouts", "run", *usual, "--out", "run", *arguments])
+    return spectator("rollouts", "run", *usual, "--out", "run", *arguments)
 
 
 def test_further_fields_and_the_session_reach_the_endpoint() -> None:
@@ -133,6 +133,6 @@ def test_a_sink_gets_every_step_and_what_it_missed_later(
         assert "2 of 2 sessions did not reach the sink: create_session: OSError: no space left" in more.output
     Path("full.txt").unlink()
     Path("steps.jsonl").unlink()
-    sent = CliRunner().invoke(main, ["rollouts", "send", "run", "--sink", "own_store:Store"])
+    sent = spectator("rollouts", "send", "run", "--sink", "own_store:Store")
     assert sent.exit_code == 0, sent.output
     assert len(Path("steps.jsonl").read_text().splitlines()) == 8

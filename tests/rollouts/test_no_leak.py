@@ -124,30 +124,27 @@ class Day:
 
 
 @pytest.mark.parametrize("end", ["all is played", "it is drained", "it is cancelled"])
-def test_every_place_comes_free_again(end: str) -> None:
-    async def scenario() -> None:
-        day = Day(seed=7)
-        passing = asyncio.create_task(day.pass_time())
-        running = asyncio.create_task(day.interactor.run())
-        try:
-            if end != "all is played":
-                while day.clock.monotonic() < RESTART_S[1] + 1000:  # noqa: ASYNC110 - simulated time
-                    await asyncio.sleep(0)
-                if end == "it is drained":
-                    day.interactor.drain()
-                else:
-                    running.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                async with asyncio.timeout(60):
-                    await running
-        finally:
-            passing.cancel()
-        assert day.server.taken == set(), "a place was leaked"
-        assert day.server.most == PLACES and day.pool.leased == 0
-        assert day.given_up == [], "a restart of ten minutes gives up nothing"
-        if end == "all is played":
-            assert day.clock.monotonic() > 20 * 3600, "most of a day"
-            assert day.over == Counter(range(JOBS)), "every job is over once, and none twice"
-            assert any(count > 1 for count in day.attempts.values())
-
-    asyncio.run(scenario())
+async def test_every_place_comes_free_again(end: str) -> None:
+    day = Day(seed=7)
+    passing = asyncio.create_task(day.pass_time())
+    running = asyncio.create_task(day.interactor.run())
+    try:
+        if end != "all is played":
+            while day.clock.monotonic() < RESTART_S[1] + 1000:  # noqa: ASYNC110 - simulated time
+                await asyncio.sleep(0)
+            if end == "it is drained":
+                day.interactor.drain()
+            else:
+                running.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            async with asyncio.timeout(60):
+                await running
+    finally:
+        passing.cancel()
+    assert day.server.taken == set(), "a place was leaked"
+    assert day.server.most == PLACES and day.pool.leased == 0
+    assert day.given_up == [], "a restart of ten minutes gives up nothing"
+    if end == "all is played":
+        assert day.clock.monotonic() > 20 * 3600, "most of a day"
+        assert day.over == Counter(range(JOBS)), "every job is over once, and none twice"
+        assert any(count > 1 for count in day.attempts.values())

@@ -86,14 +86,11 @@ def test_patience_is_counted_from_the_first_failure_of_anybody() -> None:
     assert outage.since_s is None and outage.pause_after(GONE, 2, 0) is not None
 
 
-def test_who_waits_is_woken_when_it_is_hopeless() -> None:
-    async def scenario() -> None:
-        outage = an_outage(ManualClock())
-        waiting = asyncio.create_task(outage.wait(1000.0))
-        await asyncio.sleep(0)
-        assert outage.pause_after(EndpointRefused("the key is wrong", status=401), 1, 0) is None
-        async with asyncio.timeout(5):
-            await waiting
-        assert outage.pause_after(GONE, 1, 1) is None
-
-    asyncio.run(scenario())
+async def test_who_waits_is_woken_when_it_is_hopeless() -> None:
+    outage = an_outage(ManualClock())
+    waiting = asyncio.create_task(outage.wait(1000.0))
+    await asyncio.sleep(0)
+    assert outage.pause_after(EndpointRefused("the key is wrong", status=401), 1, 0) is None
+    async with asyncio.timeout(5):
+        await waiting
+    assert outage.pause_after(GONE, 1, 1) is None

@@ -11,12 +11,11 @@ from typing import Any, ClassVar
 
 import pytest
 from aiohttp import web
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.errors import ConfigurationError, EnvironmentMalformed, InvalidRequest
 from spectator.rollouts.fleet import FleetReport
 from spectator.rollouts.prompt_environment import PromptEnvironment, prompt_world
+from tests.commands import spectator
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import FakeModelServer, Mode
 from tests.rollouts.pooled_server import PooledServer
@@ -134,13 +133,9 @@ def test_the_command_line_plays_them_too(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
     with endpoint(sayer) as fake:
-        result = CliRunner().invoke(
-            main,
-            [
-                "rollouts", "run", "--env", "my_tasks:Task", "--base-url", fake.base_url, "--model", "m",
-                "--episodes", "2", "--startup-jitter", "0", "--out", "run",
-                "--option", "turns=3",
-            ],
+        result = spectator(
+            "rollouts", "run", "--env", "my_tasks:Task", "--base-url", fake.base_url, "--model", "m",
+            "--episodes", "2", "--startup-jitter", "0", "--out", "run", "--option", "turns=3",
         )  # fmt: skip
     assert result.exit_code == 0, result.output
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -41,55 +40,43 @@ def readied(*made: Any) -> tuple[PreparedStepper, ManualClock]:
     return PreparedStepper(lambda: steppers.pop(0), clock), clock
 
 
-def test_a_fresh_beginning_is_taken_once_and_a_stale_one_is_made_anew_in_its_place() -> None:
-    async def scenario() -> None:
-        one = Counted()
-        stepper, clock = readied(one)
+async def test_a_fresh_beginning_is_taken_once_and_a_stale_one_is_made_anew_in_its_place() -> None:
+    one = Counted()
+    stepper, clock = readied(one)
+    await stepper.make_ready(**ASKED)
+    clock.advance(FRESH_S)
+    assert (await stepper.reset(**ASKED)).observation.content == {"begun": 1}
+    assert (await stepper.reset(**ASKED)).observation.content == {"begun": 2}, "only once"
+    await stepper.make_ready(**ASKED)
+    clock.advance(FRESH_S + 1)
+    assert (await stepper.reset(**ASKED)).observation.content == {"begun": 4}
+    assert one.closed == 0, "its place is kept: another might not find one"
+
+
+async def test_other_options_are_not_answered_from_memory() -> None:
+    one = Counted()
+    stepper, _ = readied(one)
+    await stepper.make_ready(**ASKED)
+    assert (await stepper.reset(**{**ASKED, "seed": 8})).observation.content == {"begun": 2}
+
+
+async def test_one_that_its_server_let_go_is_replaced() -> None:
+    silent, other = Counted(None, EnvironmentUnavailable("silent for too long")), Counted()
+    stepper, clock = readied(silent, other)
+    await stepper.make_ready(**ASKED)
+    clock.advance(FRESH_S + 1)
+    assert (await stepper.reset(**ASKED)).observation.content == {"begun": 1}
+    assert (silent.closed, other.resets) == (1, 1)
+
+
+async def test_a_failure_is_kept_for_the_record_and_a_server_that_is_gone_is_told_at_once() -> None:
+    failing, gone = Counted(EnvironmentFault("no such level")), Counted(EnvironmentUnavailable("refused"))
+    stepper, _ = readied(failing)
+    await stepper.make_ready(**ASKED)
+    with pytest.raises(EnvironmentFault, match="no such level"):
+        await stepper.reset(**ASKED)
+    assert failing.resets == 1
+    stepper, _ = readied(gone)
+    with pytest.raises(EnvironmentUnavailable):
         await stepper.make_ready(**ASKED)
-        clock.advance(FRESH_S)
-        assert (await stepper.reset(**ASKED)).observation.content == {"begun": 1}
-        assert (await stepper.reset(**ASKED)).observation.content == {"begun": 2}, "only once"
-        await stepper.make_ready(**ASKED)
-        clock.advance(FRESH_S + 1)
-        assert (await stepper.reset(**ASKED)).observation.content == {"begun": 4}
-        assert one.closed == 0, "its place is kept: another might not find one"
-
-    asyncio.run(scenario())
-
-
-def test_other_options_are_not_answered_from_memory() -> None:
-    async def scenario() -> None:
-        one = Counted()
-        stepper, _ = readied(one)
-        await stepper.make_ready(**ASKED)
-        assert (await stepper.reset(**{**ASKED, "seed": 8})).observation.content == {"begun": 2}
-
-    asyncio.run(scenario())
-
-
-def test_one_that_its_server_let_go_is_replaced() -> None:
-    async def scenario() -> None:
-        silent, other = Counted(None, EnvironmentUnavailable("silent for too long")), Counted()
-        stepper, clock = readied(silent, other)
-        await stepper.make_ready(**ASKED)
-        clock.advance(FRESH_S + 1)
-        assert (await stepper.reset(**ASKED)).observation.content == {"begun": 1}
-        assert (silent.closed, other.resets) == (1, 1)
-
-    asyncio.run(scenario())
-
-
-def test_a_failure_is_kept_for_the_record_and_a_server_that_is_gone_is_told_at_once() -> None:
-    async def scenario() -> None:
-        failing, gone = Counted(EnvironmentFault("no such level")), Counted(EnvironmentUnavailable("refused"))
-        stepper, _ = readied(failing)
-        await stepper.make_ready(**ASKED)
-        with pytest.raises(EnvironmentFault, match="no such level"):
-            await stepper.reset(**ASKED)
-        assert failing.resets == 1
-        stepper, _ = readied(gone)
-        with pytest.raises(EnvironmentUnavailable):
-            await stepper.make_ready(**ASKED)
-        assert gone.closed == 1, "nothing is left open"
-
-    asyncio.run(scenario())
+    assert gone.closed == 1, "nothing is left open"

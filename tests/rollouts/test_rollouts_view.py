@@ -18,10 +18,8 @@ from typing import Any
 
 import pytest
 from aiohttp import web
-from click.testing import CliRunner, Result
 from rich.console import Console
 
-from spectator.cli import main
 from spectator.cli.rollouts_view import FleetView
 from spectator.clock import SystemClock
 from spectator.llm.rate_limits import AdaptiveLimit
@@ -29,6 +27,7 @@ from spectator.rollouts.fleet import RunningFleet
 from spectator.rollouts.model_seat import ModelOutage
 from spectator.runs.actors import Shortage
 from spectator.runs.interactor import EpisodeResult, InFlight, RunState
+from tests.commands import spectator
 from tests.llm.brains import Said, counter
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import Mode
@@ -148,10 +147,6 @@ def test_the_time_left_is_told_by_turns_once_the_first_is_over() -> None:
 def test_what_a_server_writes_cannot_paint_the_terminal() -> None:
     run = running(shortage=Shortage("[red]boom[/red]", NOW))
     assert any("[red]boom[/red]" in line for line in drawn(a_view(), run, 140))
-
-
-def spectator(*arguments: str) -> Result:
-    return CliRunner().invoke(main, list(arguments))
 
 
 def command(base_url: str, out: Path, *more: str) -> list[str]:

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from spectator.cli import main
+from tests.commands import spectator
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import FakeModelServer, Mode
@@ -40,7 +40,7 @@ def asked(fake: FakeModelServer, url: str, *more: str) -> list[str]:
 
 def say(command: Sequence[str], **variables: str) -> Result:
     """Carry out a command in this process."""
-    return CliRunner().invoke(main, command[3:], env=variables)
+    return spectator(*command[3:], env=variables)
 
 
 def start(command: Sequence[str]) -> subprocess.Popen[str]:

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from pydantic import ValidationError
 
-from spectator.cli import main
 from spectator.errors import RunHalted
+from tests.commands import spectator
 from tests.llm.brains import Said, counter, read_situation
 from tests.llm.endpoints import endpoint
 from tests.llm.fake_server import Mode, serving
@@ -94,11 +93,7 @@ async def test_a_conversation_that_begins_again_is_tokenised_whole(tmp_path: Pat
         (None, [Mode.UNKNOWN], r"has no /tokenize for conversations.*use vLLM, or turn token_in off"),
         (None, [Mode.OK], r"has no /tokenize for conversations.*use vLLM, or turn token_in off"),
         (TokenEngine(counter, gives_ids=False), [Mode.OK], r"gives no token ids for its answers.*use vLLM"),
-        (
-            TokenEngine(counter, shifted=1),
-            [Mode.OK],
-            r"used another prompt than the token ids",
-        ),
+        (TokenEngine(counter, shifted=1), [Mode.OK], r"used another prompt than the token ids"),
     ],
 )
 @in_a_loop
@@ -132,8 +127,8 @@ def test_the_command_sends_token_ids(tmp_path: Path) -> None:
             "--model", "m", "--episodes", "2", "--startup-jitter", "0", "--out", str(tmp_path / "run"),
             "--token-in",
         ]  # fmt: skip
-        refused = CliRunner().invoke(main, command)
+        refused = spectator(*command)
         assert refused.exit_code != 0 and "set the model's tokens to true" in refused.output
-        done = CliRunner().invoke(main, [*command, "--tokens", "--style", "json"])
+        done = spectator(*command, "--tokens", "--style", "json")
     assert done.exit_code == 0, done.output
     assert len(engine.prompts) == 4 and all(ids[-1] == END for ids in engine.sampled)

@@ -13,9 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.clock import SystemClock
 from spectator.collector.collector import collect_episode
 from spectator.episodes.replayer import verify
@@ -28,6 +26,7 @@ from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.rollouts.fleet import run_rollouts
 from spectator.rollouts.request import RolloutRequest
 from spectator.runs.interactor import Interactor
+from tests.commands import spectator
 from tests.journal.records import said
 from tests.journal.test_conformance import end_with, started_for
 from tests.llm.brains import Said, say
@@ -198,7 +197,8 @@ TESTS = {
 
 
 def functions_of(path: Path) -> set[str]:
-    return {node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)}
+    nodes = ast.walk(ast.parse(path.read_text()))
+    return {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
 
 
 def test_every_weakness_is_in_the_table_with_tests_that_exist() -> None:
@@ -261,7 +261,7 @@ def test_a_capped_episode_ends_truncated_with_what_it_earned_and_can_be_trained_
     end = events[-1].event.data
     assert (end["reason"], end["terminated"], end["truncated"]) == ("step_cap", False, True)
     assert end["total_reward"] == pytest.approx(3 * 0.1 - 3 * 0.05)
-    result = CliRunner().invoke(main, ["rollouts", "export", str(tmp_path), "--format", "messages"])
+    result = spectator("rollouts", "export", tmp_path, "--format", "messages")
     rows = [json.loads(line) for line in result.stdout.splitlines()]
     assert len(rows) == 3 and summary.score is None
     for row in rows:
@@ -274,14 +274,14 @@ def test_a_run_in_which_every_episode_fails_says_so(tmp_path: Path) -> None:
     with endpoint(lambda body: Said(text="I would rather not say.")) as fake:
         command = ["--env", "counting", "--base-url", fake.base_url, "--model", "m", "--episodes", "4"]
         command += ["--group-size", "2", "--on-invalid", "end", "--option", "turns=2", "--out", str(tmp_path)]
-        result = CliRunner().invoke(main, ["rollouts", "run", *command])
+        result = spectator("rollouts", "run", *command)
     assert result.exit_code == 1, result.output
     assert "unparsable" in result.output
-    failures = CliRunner().invoke(main, ["rollouts", "failures", str(tmp_path)])
+    failures = spectator("rollouts", "failures", tmp_path)
     assert failures.output.count("unparsable") >= 4
-    status = CliRunner().invoke(main, ["rollouts", "status", str(tmp_path)])
+    status = spectator("rollouts", "status", tmp_path)
     assert status.exit_code == 1 and "unparsable" in status.output
-    groups = CliRunner().invoke(main, ["rollouts", "export", str(tmp_path), "--format", "groups"])
+    groups = spectator("rollouts", "export", tmp_path, "--format", "groups")
     rows = [json.loads(line) for line in groups.stdout.splitlines()]
     assert [(row["usable"], row["state"]) for row in rows] == [(0, "void")] * 2
     assert [row["failures"] for row in rows] == [{"unparsable": 2}] * 2
@@ -323,20 +323,17 @@ async def never_played(handle: Any, flight: Any) -> Any:
 
 
 @pytest.mark.parametrize("where", ["start", "acquire"])
-def test_a_pool_that_raises_is_closed_and_its_error_is_seen(where: str) -> None:
-    async def scenario() -> None:
-        pool = BrokenPool(where)
-        clock = SystemClock()
-        interactor: Interactor[int] = Interactor(
-            pool, never_played, clock=clock, rng=random.Random(1), startup_jitter_s=0.0
-        )
-        with pytest.raises((ConfigurationError, ExceptionGroup)) as raised:
-            await asyncio.wait_for(interactor.run(), 20)
-        seen = [raised.value, *getattr(raised.value, "exceptions", ())]
-        assert f"the pool broke in {where}" in " ".join(map(str, seen))
-        assert pool.closed == 1
-
-    asyncio.run(scenario())
+async def test_a_pool_that_raises_is_closed_and_its_error_is_seen(where: str) -> None:
+    pool = BrokenPool(where)
+    clock = SystemClock()
+    interactor: Interactor[int] = Interactor(
+        pool, never_played, clock=clock, rng=random.Random(1), startup_jitter_s=0.0
+    )
+    with pytest.raises((ConfigurationError, ExceptionGroup)) as raised:
+        await asyncio.wait_for(interactor.run(), 20)
+    seen = [raised.value, *getattr(raised.value, "exceptions", ())]
+    assert f"the pool broke in {where}" in " ".join(map(str, seen))
+    assert pool.closed == 1
 
 
 def ended_with(episode_id: str, failure: str | None) -> RecordedEvent:
@@ -360,28 +357,25 @@ def ended_with(episode_id: str, failure: str | None) -> RecordedEvent:
         ({"a1": None}, 1, "void"),
     ],
 )
-def test_the_state_of_a_group_is_told_from_the_journal_alone(
+async def test_the_state_of_a_group_is_told_from_the_journal_alone(
     tmp_path: Path, attempts: dict[str, str | None], size: int | None, state: str
 ) -> None:
     """Whether members are still to come follows from what is recorded, whoever asks and whenever."""
 
-    async def scenario() -> None:
-        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
-        for name, failure in attempts.items():
-            begun = started_for(name, run_id="r", group_id="g", attempt=int(name[-1]))
-            await journal.append([begun])
-            await journal.append([said(name, 2)])
-            if failure != "unended":
-                await journal.append([ended_with(name, failure)])
-        found = await journal.episodes(EpisodeFilter(group_id="g"))
-        rule = GroupRule(size, attempts=2, retried=RETRIED_FAILURES)
-        [row] = await rows_of_group(journal, found[::-1], rule)
-        assert (row["state"], row["usable"], row["rewards"]) == (state, 0, [])
-        assert row["size"] == (size or len({name[0] for name in attempts}))
-        assert sum(row["failures"].values()) == len(attempts)
-        await journal.aclose()
-
-    asyncio.run(scenario())
+    journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+    for name, failure in attempts.items():
+        begun = started_for(name, run_id="r", group_id="g", attempt=int(name[-1]))
+        await journal.append([begun])
+        await journal.append([said(name, 2)])
+        if failure != "unended":
+            await journal.append([ended_with(name, failure)])
+    found = await journal.episodes(EpisodeFilter(group_id="g"))
+    rule = GroupRule(size, attempts=2, retried=RETRIED_FAILURES)
+    [row] = await rows_of_group(journal, found[::-1], rule)
+    assert (row["state"], row["usable"], row["rewards"]) == (state, 0, [])
+    assert row["size"] == (size or len({name[0] for name in attempts}))
+    assert sum(row["failures"].values()) == len(attempts)
+    await journal.aclose()
 
 
 def test_a_collected_step_has_what_it_led_to_and_its_totals_agree() -> None:

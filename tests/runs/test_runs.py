@@ -165,51 +165,42 @@ RETRY = FailurePolicy(retry=frozenset({"env_infra"}), attempts=3)
         (1, FailurePolicy(), {"environment_error": 1}, [(0, 1)]),
     ],
 )
-def test_what_fails_is_tried_again_as_often_as_the_policy_says(
+async def test_what_fails_is_tried_again_as_often_as_the_policy_says(
     tmp_path: Path, fail: int, policy: FailurePolicy, reasons: dict[str, int], over: list[tuple[int, int]]
 ) -> None:
-    async def scenario() -> None:
-        world, built = environments(fail)
-        run = RunPlan([job()], BEGAN_MS, policy=policy)
-        async with playing(tmp_path, run, world) as one:
-            after = await one.go()
-            assert await one.reasons() == reasons and one.over == over
-            assert after.remaining == [] and len(built) == sum(reasons.values())
-            await one.go()
-            assert len(built) == sum(reasons.values()), "nothing is tried for ever"
-
-    asyncio.run(scenario())
+    world, built = environments(fail)
+    run = RunPlan([job()], BEGAN_MS, policy=policy)
+    async with playing(tmp_path, run, world) as one:
+        after = await one.go()
+        assert await one.reasons() == reasons and one.over == over
+        assert after.remaining == [] and len(built) == sum(reasons.values())
+        await one.go()
+        assert len(built) == sum(reasons.values()), "nothing is tried for ever"
 
 
-def test_every_attempt_is_kept_as_an_episode_of_its_own(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world, _ = environments(1)
-        run = RunPlan([job()], BEGAN_MS, policy=RETRY)
-        async with playing(tmp_path, run, world) as one:
-            await one.go()
-            for attempt, reason in ((1, "environment_error"), (2, "finished")):
-                summary = await one.journal.episode(run.episode_id(job(), attempt))
-                assert summary is not None and summary.reason == reason
-
-    asyncio.run(scenario())
+async def test_every_attempt_is_kept_as_an_episode_of_its_own(tmp_path: Path) -> None:
+    world, _ = environments(1)
+    run = RunPlan([job()], BEGAN_MS, policy=RETRY)
+    async with playing(tmp_path, run, world) as one:
+        await one.go()
+        for attempt, reason in ((1, "environment_error"), (2, "finished")):
+            summary = await one.journal.episode(run.episode_id(job(), attempt))
+            assert summary is not None and summary.reason == reason
 
 
-def test_a_failure_that_halts_leaves_the_job_owed_and_nothing_else_is_begun(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        world, _ = environments(1)
-        policy = FailurePolicy(halt=frozenset({"env_infra"}))
-        run = RunPlan([job(seed) for seed in range(5)], BEGAN_MS, policy=policy)
-        async with playing(tmp_path, run, world) as one:
-            after = await one.go(at_once=1)
-            assert "env_infra: OSError: the data is not there" in (one.halted or "")
-            assert [(due.number, due.attempt) for due in after.remaining] == [
-                (0, 2), (1, 1), (2, 1), (3, 1), (4, 1),
-            ]  # fmt: skip
-        async with playing(tmp_path, run, world) as again:
-            after = await again.go()
-            assert after.remaining == [] and await again.reasons() == {"environment_error": 1, "finished": 5}
-
-    asyncio.run(scenario())
+async def test_a_failure_that_halts_leaves_the_job_owed_and_nothing_else_is_begun(tmp_path: Path) -> None:
+    world, _ = environments(1)
+    policy = FailurePolicy(halt=frozenset({"env_infra"}))
+    run = RunPlan([job(seed) for seed in range(5)], BEGAN_MS, policy=policy)
+    async with playing(tmp_path, run, world) as one:
+        after = await one.go(at_once=1)
+        assert "env_infra: OSError: the data is not there" in (one.halted or "")
+        assert [(due.number, due.attempt) for due in after.remaining] == [
+            (0, 2), (1, 1), (2, 1), (3, 1), (4, 1),
+        ]  # fmt: skip
+    async with playing(tmp_path, run, world) as again:
+        after = await again.go()
+        assert after.remaining == [] and await again.reasons() == {"environment_error": 1, "finished": 5}
 
 
 class Offline(CarefulCounter):
@@ -242,60 +233,51 @@ def _away() -> None:
 
 
 @pytest.mark.parametrize("on_failure", ["suspend", "fallback", "end"])
-def test_what_a_failed_decision_does_is_the_jobs_own_say(tmp_path: Path, on_failure: OnFailure) -> None:
-    async def scenario() -> None:
-        run = RunPlan([job(on_failure=on_failure)], BEGAN_MS)
-        async with playing(tmp_path, run, offline()) as one:
-            after = await one.go()
-            expected = {"suspend": None, "fallback": "finished", "end": "policy_error"}[on_failure]
-            assert await one.reasons() == {expected: 1}
-            left = [(due.attempt, due.begun) for due in after.remaining]
-            assert left == [(1, True)] * (on_failure == "suspend")
-            Offline.back = True
-            after = await one.go()
-            assert after.remaining == []
-            if on_failure == "suspend":
-                assert await one.reasons() == {"finished": 1}, "played on, not played again"
-
-    asyncio.run(scenario())
+async def test_what_a_failed_decision_does_is_the_jobs_own_say(tmp_path: Path, on_failure: OnFailure) -> None:
+    run = RunPlan([job(on_failure=on_failure)], BEGAN_MS)
+    async with playing(tmp_path, run, offline()) as one:
+        after = await one.go()
+        expected = {"suspend": None, "fallback": "finished", "end": "policy_error"}[on_failure]
+        assert await one.reasons() == {expected: 1}
+        left = [(due.attempt, due.begun) for due in after.remaining]
+        assert left == [(1, True)] * (on_failure == "suspend")
+        Offline.back = True
+        after = await one.go()
+        assert after.remaining == []
+        if on_failure == "suspend":
+            assert await one.reasons() == {"finished": 1}, "played on, not played again"
 
 
-def test_an_endpoint_that_is_given_up_halts_the_run_and_is_asked_when_it_goes_on(
+async def test_an_endpoint_that_is_given_up_halts_the_run_and_is_asked_when_it_goes_on(
     tmp_path: Path,
 ) -> None:
-    async def scenario() -> None:
-        long = {"turns": UNANSWERED + 5, "payload_bytes": 0}
-        run = RunPlan([job(seed, options=long) for seed in (1, 2)], BEGAN_MS)
-        async with playing(tmp_path, run, offline()) as one:
-            after = await one.go(at_once=1)
-            assert one.halted == "heuristic cannot be asked: unavailable: no connection"
-            assert [(due.number, due.begun) for due in after.remaining] == [(0, True), (1, False)]
-            events = await one.journal.read(after.remaining[0].episode_id)
-            failed = [one for one in events if one.event.data.get("failure_class") == "model_infra"]
-            assert len(failed) == UNANSWERED, "the last of them is the suspension, not a decision"
-            assert events[-1].event.type == "episode.suspended"
-        Offline.back = True
-        async with playing(tmp_path, run, offline()) as again:
-            assert (await again.go()).remaining == [] and await again.reasons() == {"finished": 2}
-
-    asyncio.run(scenario())
+    long = {"turns": UNANSWERED + 5, "payload_bytes": 0}
+    run = RunPlan([job(seed, options=long) for seed in (1, 2)], BEGAN_MS)
+    async with playing(tmp_path, run, offline()) as one:
+        after = await one.go(at_once=1)
+        assert one.halted == "heuristic cannot be asked: unavailable: no connection"
+        assert [(due.number, due.begun) for due in after.remaining] == [(0, True), (1, False)]
+        events = await one.journal.read(after.remaining[0].episode_id)
+        failed = [one for one in events if one.event.data.get("failure_class") == "model_infra"]
+        assert len(failed) == UNANSWERED, "the last of them is the suspension, not a decision"
+        assert events[-1].event.type == "episode.suspended"
+    Offline.back = True
+    async with playing(tmp_path, run, offline()) as again:
+        assert (await again.go()).remaining == [] and await again.reasons() == {"finished": 2}
 
 
-def test_what_cannot_be_played_on_is_ended_and_tried_again_from_its_beginning(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        run = RunPlan([job(on_failure="suspend")], BEGAN_MS)
-        async with playing(tmp_path, run, offline()) as one:
-            (left,) = (await one.go()).remaining
-            assert left.begun
-        Offline.back = True
-        newer = replace(offline(), version="2.0")
-        async with playing(tmp_path, run, newer) as one:
-            assert (await one.go()).remaining == [] and one.over == [(0, 2)]
-            assert await one.reasons() == {"interrupted": 1, "finished": 1}
-            events = await one.journal.read(left.episode_id)
-            assert events[-1].event.data["failure_class"] == "killed"
-
-    asyncio.run(scenario())
+async def test_what_cannot_be_played_on_is_ended_and_tried_again_from_its_beginning(tmp_path: Path) -> None:
+    run = RunPlan([job(on_failure="suspend")], BEGAN_MS)
+    async with playing(tmp_path, run, offline()) as one:
+        (left,) = (await one.go()).remaining
+        assert left.begun
+    Offline.back = True
+    newer = replace(offline(), version="2.0")
+    async with playing(tmp_path, run, newer) as one:
+        assert (await one.go()).remaining == [] and one.over == [(0, 2)]
+        assert await one.reasons() == {"interrupted": 1, "finished": 1}
+        events = await one.journal.read(left.episode_id)
+        assert events[-1].event.data["failure_class"] == "killed"
 
 
 def with_a_guest() -> World:
@@ -312,15 +294,12 @@ def test_any_process_plays_captains_of_the_catalogue_and_this_one_those_that_it_
     assert not plays_anywhere(job(environment="elsewhere"), world)
 
 
-def test_an_episode_says_its_run_its_group_and_its_attempt(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        jobs = [job(group="g-1", member=number, captain="guest") for number in range(2)]
-        async with playing(tmp_path, RunPlan(jobs, BEGAN_MS, "r-1"), with_a_guest()) as one:
-            await one.go()
-            found = await one.journal.episodes(EpisodeFilter(run_id="r-1", group_id="g-1", attempt=1))
-            assert len(found) == 2 and {summary.captain for summary in found} == {"guest"}
-
-    asyncio.run(scenario())
+async def test_an_episode_says_its_run_its_group_and_its_attempt(tmp_path: Path) -> None:
+    jobs = [job(group="g-1", member=number, captain="guest") for number in range(2)]
+    async with playing(tmp_path, RunPlan(jobs, BEGAN_MS, "r-1"), with_a_guest()) as one:
+        await one.go()
+        found = await one.journal.episodes(EpisodeFilter(run_id="r-1", group_id="g-1", attempt=1))
+        assert len(found) == 2 and {summary.captain for summary in found} == {"guest"}
 
 
 class _NotesItsThread(CountingEnvironment):
@@ -336,7 +315,7 @@ class _NotesItsThread(CountingEnvironment):
 
 
 @pytest.mark.parametrize("at_once", [True, False])
-def test_a_world_is_stepped_in_the_loops_thread_where_it_says_that_it_steps_at_once(
+async def test_a_world_is_stepped_in_the_loops_thread_where_it_says_that_it_steps_at_once(
     tmp_path: Path, at_once: bool
 ) -> None:
     seen: set[str] = set()
@@ -348,11 +327,8 @@ def test_a_world_is_stepped_in_the_loops_thread_where_it_says_that_it_steps_at_o
 
     world = replace(load_world("counting"), environment=lambda: _NotesItsThread(seen), steps_at_once=says)
 
-    async def play() -> None:
-        async with playing(tmp_path, RunPlan([job()], BEGAN_MS, "r1"), world) as run:
-            await run.go()
-            assert await run.reasons() == {"finished": 1}
-
-    asyncio.run(play())
+    async with playing(tmp_path, RunPlan([job()], BEGAN_MS, "r1"), world) as run:
+        await run.go()
+        assert await run.reasons() == {"finished": 1}
     assert (seen == {threading.current_thread().name}) is at_once
     assert asked == [{"turns": 3, "payload_bytes": 0}]

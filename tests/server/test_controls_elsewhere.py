@@ -17,17 +17,11 @@ from pydantic import SecretStr
 
 from server.background import recovery
 from server.http import commands
-from tests.postgres import Cluster
 from tests.server.test_two_servers import check_record, missing_others_soon, running, start
 from tests.serving import PATIENCE_S, ServerProcess, Serving, serve, serve_process, test_settings, until
 
 LONG = {"turns": 400}
 TOKEN = "correct-horse-battery"
-
-
-@pytest.fixture(scope="module")
-def url(postgres: Cluster) -> str:
-    return postgres.url(postgres.make())
 
 
 @pytest.fixture

@@ -22,11 +22,6 @@ LONG = {"turns": 1000}
 
 
 @pytest.fixture(scope="module")
-def url(postgres: Cluster) -> str:
-    return postgres.url(postgres.make())
-
-
-@pytest.fixture(scope="module")
 def player(url: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerProcess]:
     """The server that plays: a process of its own."""
     with serve_process(tmp_path_factory.mktemp("b"), variables={"SPECTATOR_JOURNAL_URL": url}) as process:

@@ -7,7 +7,6 @@ from contextlib import closing
 from pathlib import Path
 
 import httpx
-import pytest
 
 from benchmarks.recovery import ENDLESS, forget_checkpoints
 from spectator.episodes.past_states import FILE, SPACING
@@ -20,7 +19,6 @@ TURNS = 10_100
 LONG_BYTES = 20_000_000
 
 
-@pytest.mark.anyio
 async def test_a_server_goes_through_a_long_record_at_its_start_before_anybody_jumps_in_it(
     tmp_path: Path,
 ) -> None:

@@ -65,16 +65,9 @@ class Place:
 
 
 @pytest.fixture
-def database(postgres: Cluster) -> Iterator[str]:
-    name = postgres.make()
-    yield name
-    postgres.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
-
-
-@pytest.fixture
-def places(postgres: Cluster, database: str, tmp_path: Path) -> Iterator[tuple[Place, Place]]:
+def places(postgres: Cluster, scratch: str, tmp_path: Path) -> Iterator[tuple[Place, Place]]:
     variables = {
-        "SPECTATOR_JOURNAL_URL": postgres.url(database),
+        "SPECTATOR_JOURNAL_URL": postgres.url(scratch),
         "SPECTATOR_MAX_EPISODES": "2",
         "SPECTATOR_RUNS_DIR": "",
     }
@@ -104,10 +97,10 @@ def watching(
 
 @pytest.mark.usefixtures("real_starts")  # several threads start servers at once
 def test_servers_are_replaced_one_after_the_other_and_no_viewer_misses_an_event(
-    postgres: Cluster, database: str, places: tuple[Place, Place]
+    postgres: Cluster, scratch: str, places: tuple[Place, Place]
 ) -> None:
     a, b = places
-    url = postgres.url(database)
+    url = postgres.url(scratch)
     with ThreadPoolExecutor(8) as pool:
         both(pool, partial(a.begin, EARLIER), partial(b.begin, EARLIER))
         assert a.version() == b.version() == EARLIER_VERSION
@@ -150,15 +143,15 @@ def test_servers_are_replaced_one_after_the_other_and_no_viewer_misses_an_event(
 
 
 def test_a_server_that_leaves_wakes_the_others(
-    postgres: Cluster, database: str, places: tuple[Place, Place], monkeypatch: pytest.MonkeyPatch
+    postgres: Cluster, scratch: str, places: tuple[Place, Place], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The server that stays looks for episodes once an hour here, so that only a notice wakes it."""
     monkeypatch.setattr(recovery, "INTERVAL_S", 3600)
     a, b = places
     a.begin()
     b.folder.mkdir()
-    with serve(test_settings(b.folder, journal_url=SecretStr(postgres.url(database)))) as stays:
-        until("listening", lambda: len(postgres.execute(database, LISTENING)) >= 2)
+    with serve(test_settings(b.folder, journal_url=SecretStr(postgres.url(scratch)))) as stays:
+        until("listening", lambda: len(postgres.execute(scratch, LISTENING)) >= 2)
         assert a.server is not None
         episode_id = start(a.server, options={"turns": TURNS})
         a.leave()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import httpx
-import pytest
 from pydantic import SecretStr
 from websockets.sync.client import connect
 
@@ -23,13 +21,6 @@ TOKENS = 40_000
 LONG = {"turns": 400}
 
 
-@pytest.fixture
-def database(postgres: Cluster) -> Iterator[str]:
-    name = postgres.make()
-    yield name
-    postgres.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
-
-
 def begin(base_url: str, **body: Any) -> httpx.Response:
     return httpx.post(f"{base_url}/custom/start_episode", json={"pace": "max", **body}, timeout=PATIENCE_S)
 
@@ -39,16 +30,16 @@ def stop(base_url: str, episode_id: str) -> None:
     assert told.status_code == 200, told.text
 
 
-def reserved(postgres: Cluster, database: str, what: str) -> float:
-    rows = postgres.execute(database, "SELECT amount FROM reserved WHERE what = %s", [what])
+def reserved(postgres: Cluster, scratch: str, what: str) -> float:
+    rows = postgres.execute(scratch, "SELECT amount FROM reserved WHERE what = %s", [what])
     return float(rows[0][0]) if rows else 0.0
 
 
 def test_the_days_tokens_hold_over_two_servers_though_one_is_killed(
-    postgres: Cluster, database: str, tmp_path: Path
+    postgres: Cluster, scratch: str, tmp_path: Path
 ) -> None:
     """Both ask one endpoint, which counts what is billed; the rest of the one that died stays counted."""
-    url = postgres.url(database)
+    url = postgres.url(scratch)
     with endpoint(counter) as fake:
         captains = write_captains(tmp_path / "captains.toml", paid={"base_url": fake.base_url})
         variables = {
@@ -77,7 +68,7 @@ def test_the_days_tokens_hold_over_two_servers_though_one_is_killed(
             assert words in staying.client.get("/custom/status").json()["models_today"]["refusal"]
         tokens, most = billed(fake)
         assert TOKENS * 0.8 < tokens <= TOKENS + most, "at most an estimate of a prompt beyond it"
-        assert reserved(postgres, database, "model tokens") >= tokens - 2 * most
+        assert reserved(postgres, scratch, "model tokens") >= tokens - 2 * most
         with serve(settings) as again:
             refused = until("the cap", lambda: _refusal(again, wanted))
             assert refused.status_code == 429, "nor after a restart"
@@ -94,17 +85,17 @@ def _refusal(server: Serving, wanted: dict[str, Any]) -> httpx.Response | None:
 
 
 def test_a_server_that_leaves_gives_back_what_it_did_not_use(
-    postgres: Cluster, database: str, tmp_path: Path
+    postgres: Cluster, scratch: str, tmp_path: Path
 ) -> None:
     with endpoint(counter) as fake:
         captains = write_captains(tmp_path / "captains.toml", paid={"base_url": fake.base_url})
         settings = test_settings(
-            tmp_path / "a", journal_url=SecretStr(postgres.url(database)), captains_file=captains
+            tmp_path / "a", journal_url=SecretStr(postgres.url(scratch)), captains_file=captains
         )
         with serve(settings) as only:
             only.finish(only.start(captain_preset="llm:paid", options={"turns": 3}))
-            until("a part", lambda: reserved(postgres, database, "model tokens") > 1_000_000)
-        assert reserved(postgres, database, "model tokens") == billed(fake)[0]
+            until("a part", lambda: reserved(postgres, scratch, "model tokens") > 1_000_000)
+        assert reserved(postgres, scratch, "model tokens") == billed(fake)[0]
 
 
 def starts(server: ServerProcess | Serving, address: str) -> httpx.Response:
@@ -116,9 +107,9 @@ def starts(server: ServerProcess | Serving, address: str) -> httpx.Response:
 
 
 def test_starts_are_counted_over_two_servers_though_one_is_killed(
-    postgres: Cluster, database: str, tmp_path: Path
+    postgres: Cluster, scratch: str, tmp_path: Path
 ) -> None:
-    url, token = postgres.url(database), "a-token-of-the-operator"
+    url, token = postgres.url(scratch), "a-token-of-the-operator"
     variables = {
         "SPECTATOR_JOURNAL_URL": url,
         "SPECTATOR_STARTS_PER_MINUTE": "4",
@@ -155,7 +146,7 @@ def test_starts_are_counted_over_two_servers_though_one_is_killed(
         sent = {"pace": "max", "options": {"turns": 1}}
         freely = httpx.post(f"{staying.base_url}/custom/start_episode", json=sent, headers=operator)
         assert freely.status_code == 202, freely.text
-    rows = postgres.execute(database, "SELECT whose FROM begun")
+    rows = postgres.execute(scratch, "SELECT whose FROM begun")
     assert len(rows) == 7 and one not in str(rows) and other not in str(rows)
 
 
@@ -177,9 +168,9 @@ RATES = {"resets_per_minute": 4, "resets_per_hour": 7, "publishes_per_minute": 2
 
 
 def test_resets_and_publishes_are_counted_over_two_servers_though_one_is_killed(
-    postgres: Cluster, database: str, tmp_path: Path
+    postgres: Cluster, scratch: str, tmp_path: Path
 ) -> None:
-    url = postgres.url(database)
+    url = postgres.url(scratch)
     variables = {
         "SPECTATOR_JOURNAL_URL": url,
         "SPECTATOR_TRUSTED_HOPS": "1",
@@ -212,14 +203,14 @@ def test_resets_and_publishes_are_counted_over_two_servers_though_one_is_killed(
         shown = [each["published"] for each in again[:3]]
         assert ["episode_id" in each for each in shown] == [True, False, False]
         assert "(SPECTATOR_PUBLISHES_PER_HOUR)" in shown[1]["refused"]
-    rows = postgres.execute(database, "SELECT what, count(*) FROM begun GROUP BY what ORDER BY what")
+    rows = postgres.execute(scratch, "SELECT what, count(*) FROM begun GROUP BY what ORDER BY what")
     assert rows == [("publishes", 3), ("resets", 7)], "what was refused or wrong is not counted"
 
 
 def test_notes_are_counted_over_two_servers_and_wait_for_the_database(
-    postgres: Cluster, database: str, tmp_path: Path
+    postgres: Cluster, scratch: str, tmp_path: Path
 ) -> None:
-    shared: dict[str, Any] = {"journal_url": SecretStr(postgres.url(database)), "notes_per_minute": 3}
+    shared: dict[str, Any] = {"journal_url": SecretStr(postgres.url(scratch)), "notes_per_minute": 3}
     with (
         serve(test_settings(tmp_path / "a", **shared)) as here,
         serve(test_settings(tmp_path / "b", **shared)) as there,
@@ -233,8 +224,8 @@ def test_notes_are_counted_over_two_servers_and_wait_for_the_database(
         refused = note(there)
         assert refused.status_code == 429, refused.text
         assert "notes from this address, on all servers together" in refused.json()["detail"]
-        postgres.execute(database, "DELETE FROM begun")
-        postgres.execute(database, "ALTER TABLE begun RENAME TO away")
+        postgres.execute(scratch, "DELETE FROM begun")
+        postgres.execute(scratch, "ALTER TABLE begun RENAME TO away")
         assert note(here).status_code == 503, "what cannot be counted is not done"
-        postgres.execute(database, "ALTER TABLE away RENAME TO begun")
+        postgres.execute(scratch, "ALTER TABLE away RENAME TO begun")
         assert note(here).status_code == 201

@@ -11,17 +11,11 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from tests.postgres import Cluster
 from tests.server.test_two_servers import check_record, missing_others_soon, running, start, watched
 from tests.serving import PATIENCE_S, Serving, serve, serve_process, test_settings, until
 
 LONG = {"turns": 400}
 OWN = {"X-Forwarded-For": "203.0.113.9"}
-
-
-@pytest.fixture(scope="module")
-def url(postgres: Cluster) -> str:
-    return postgres.url(postgres.make())
 
 
 @pytest.fixture(scope="module")

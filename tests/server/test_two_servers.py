@@ -42,11 +42,6 @@ def missing_others_soon() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(scope="module")
-def url(postgres: Cluster) -> str:
-    return postgres.url(postgres.make())
-
-
 @pytest.fixture
 def dying(url: str, tmp_path: Path) -> Iterator[ServerProcess]:
     """A server that is a process of its own."""

@@ -29,13 +29,6 @@ LATER = "from spectator.journal import database; database.SCHEMA_VERSION += 1"
 """What makes the program of a server one that needs a newer PostgreSQL, or other tables."""
 
 
-@pytest.fixture
-def database(postgres: Cluster) -> Iterator[str]:
-    name = postgres.make()
-    yield name
-    postgres.execute("postgres", f"DROP DATABASE {name} WITH (FORCE)")
-
-
 def refused(url: str, folder: Path, program: str = "pass") -> str:
     """What a server says that does not start on that journal: a line, and no password."""
     found = subprocess.run(
@@ -60,41 +53,41 @@ def shared(url: str, folder: Path, **changes: Any) -> Any:
 
 
 def test_a_server_does_not_start_on_a_database_that_does_not_fit_and_says_why(
-    postgres: Cluster, database: str, tmp_path: Path
+    postgres: Cluster, scratch: str, tmp_path: Path
 ) -> None:
-    url = postgres.url(database, password=SECRET)
+    url = postgres.url(scratch, password=SECRET)
     with shared(url, tmp_path / "a") as first:
         episode_id = first.start(options={"turns": 5})
         assert first.finish(episode_id)["reason"] == "finished"
     told = refused(url, tmp_path / "b", TOO_NEW)
     assert "is PostgreSQL" in told and "a journal needs 99 or newer" in told
-    postgres.execute("postgres", f"ALTER DATABASE {database} SET default_transaction_read_only = on")
+    postgres.execute("postgres", f"ALTER DATABASE {scratch} SET default_transaction_read_only = on")
     assert "in a read-only transaction" in refused(url, tmp_path / "b")
-    postgres.execute("postgres", f"ALTER DATABASE {database} RESET default_transaction_read_only")
-    postgres.execute(database, f"UPDATE schema SET version = {SCHEMA_VERSION + 1}")
+    postgres.execute("postgres", f"ALTER DATABASE {scratch} RESET default_transaction_read_only")
+    postgres.execute(scratch, f"UPDATE schema SET version = {SCHEMA_VERSION + 1}")
     told = refused(url, tmp_path / "b")
     assert f"has schema version {SCHEMA_VERSION + 1}, but this release needs version" in told
-    postgres.execute(database, f"UPDATE schema SET version = {SCHEMA_VERSION}")
-    nowhere = f"postgresql://{USER}:{SECRET}@nowhere.invalid/{database}"
+    postgres.execute(scratch, f"UPDATE schema SET version = {SCHEMA_VERSION}")
+    nowhere = f"postgresql://{USER}:{SECRET}@nowhere.invalid/{scratch}"
     assert "nowhere.invalid" in refused(nowhere, tmp_path / "b")
     with shared(url, tmp_path / "b") as last:
         assert last.client.get(f"/api/episodes/{episode_id}").json()["reason"] == "finished"
     assert check_record(url, episode_id)[-1] == "episode.ended"
 
 
-def test_a_wrong_password_is_told_without_it(postgres: Cluster, database: str, tmp_path: Path) -> None:
-    postgres.execute(database, f"CREATE ROLE visitor LOGIN PASSWORD '{SECRET}-right'")
+def test_a_wrong_password_is_told_without_it(postgres: Cluster, scratch: str, tmp_path: Path) -> None:
+    postgres.execute(scratch, f"CREATE ROLE visitor LOGIN PASSWORD '{SECRET}-right'")
     rules = postgres.folder / "data" / "pg_hba.conf"
     before = rules.read_text()
     rules.write_text(f"local all visitor scram-sha-256\n{before}")
-    postgres.execute(database, "SELECT pg_reload_conf()")
+    postgres.execute(scratch, "SELECT pg_reload_conf()")
     try:
-        url = f"postgresql://visitor:{SECRET}-wrong@/{database}?host={postgres.folder}"
+        url = f"postgresql://visitor:{SECRET}-wrong@/{scratch}?host={postgres.folder}"
         assert "password authentication failed for user" in refused(url, tmp_path)
     finally:
         rules.write_text(before)
-        postgres.execute(database, "SELECT pg_reload_conf()")
-        postgres.execute(database, "DROP ROLE visitor")
+        postgres.execute(scratch, "SELECT pg_reload_conf()")
+        postgres.execute(scratch, "DROP ROLE visitor")
 
 
 @pytest.fixture
@@ -118,11 +111,11 @@ def play_on_after_a_death(url: str, folder: Path, staying: Serving) -> None:
 
 
 def test_a_server_of_another_version_plays_where_it_knows_the_tables_and_else_does_not_start(
-    postgres: Cluster, database: str, tmp_path: Path, quick_looks: None, monkeypatch: pytest.MonkeyPatch
+    postgres: Cluster, scratch: str, tmp_path: Path, quick_looks: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The episode that is played meanwhile notices nothing of the one that does not start."""
     monkeypatch.setattr(server.app, "__version__", "0.0.1")
-    url = postgres.url(database, password=SECRET)
+    url = postgres.url(scratch, password=SECRET)
     with shared(url, tmp_path / "b") as staying:
         played = staying.start(pace="fast", options={"turns": TURNS})
         told = refused(url, tmp_path / "c", LATER)
@@ -134,7 +127,7 @@ def test_a_server_of_another_version_plays_where_it_knows_the_tables_and_else_do
 
 @pytest.mark.parametrize("hours", [1, -1])
 def test_servers_whose_clocks_are_an_hour_apart_neither_depose_each_other_nor_lose_anything(
-    postgres: Cluster, database: str, tmp_path: Path, quick_looks: None, monkeypatch: pytest.MonkeyPatch,
+    postgres: Cluster, scratch: str, tmp_path: Path, quick_looks: None, monkeypatch: pytest.MonkeyPatch,
     hours: int,
 ) -> None:  # fmt: skip
     class Shifted(SystemClock):
@@ -143,14 +136,14 @@ def test_servers_whose_clocks_are_an_hour_apart_neither_depose_each_other_nor_lo
             return SystemClock.now() + timedelta(hours=hours)
 
     monkeypatch.setattr(server.wiring, "SystemClock", Shifted)
-    url = postgres.url(database)
+    url = postgres.url(scratch)
     with shared(url, tmp_path / "b", starts_per_hour=2) as staying:
         own = staying.start(options={"turns": 3})
         began = datetime.fromisoformat(staying.finish(own)["started_at"])
         apart = began - SystemClock.now()
         assert abs(apart - timedelta(hours=hours)) < timedelta(minutes=5), "the clock is wrong indeed"
         play_on_after_a_death(url, tmp_path / "a", staying)
-        assert postgres.execute(database, "SELECT count(*) FROM begun") == [(2,)], "one at each server"
+        assert postgres.execute(scratch, "SELECT count(*) FROM begun") == [(2,)], "one at each server"
         again = staying.client.post("/custom/start_episode", json={"pace": "max"})
         assert again.status_code == 429, "an hour is the database's"
         assert 3000 < int(again.headers["Retry-After"]) <= 3601

@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from click.testing import CliRunner
-
 from spectator.cast import DEFAULT_LIVE, Cast
-from spectator.cli import main
 from spectator.clock import SystemClock
 from spectator.episodes.plan import EpisodePlan
 from spectator.episodes.restore import UnfinishedRecord, rebuild
@@ -17,6 +14,7 @@ from spectator.events import RecordedEvent
 from spectator.journal.sql_journal import SqlJournal
 from spectator.policies.model_presets import ModelBuild
 from spectator.runs.run_plan import job_plan
+from tests.commands import spectator
 from tests.fakes import NO_JOURNAL
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
@@ -83,5 +81,5 @@ def test_an_evaluation_and_the_command_line_ask_for_it(tmp_path: Path) -> None:
         plans = [job_plan(job, schedule.world) for job in schedule.run(0).jobs]
         assert waits(plans[0]) is wanted and {plan.waits_for_rest for plan in plans} == {wanted}
     arguments = ["play", "counting", "--option", "turns=1", "--waits-for-rest"]
-    played = CliRunner().invoke(main, arguments)
+    played = spectator(*arguments)
     assert played.exit_code == 0 and '"waits_for_rest":true' in played.stdout.partition("\n")[0]

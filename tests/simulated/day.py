@@ -32,7 +32,6 @@ from spectator.episodes.controls import EpisodeLimits, Pace
 from spectator.episodes.handle import EpisodeHandle
 from spectator.episodes.plan import EpisodeRequest
 from spectator.episodes.reader import ViewReader
-from spectator.episodes.recovery import recover
 from spectator.episodes.replayer import verify
 from spectator.episodes.restore import rebuild
 from spectator.episodes.supervisor import Supervisor
@@ -40,6 +39,7 @@ from spectator.episodes.view import replay_state
 from spectator.errors import EpisodeError, JournalError
 from spectator.events import RecordedEvent
 from spectator.steppers.local import inline
+from tests.episodes.harness import recover
 from tests.simulated.disk import LATENCIES_S, Faults, SimulatedJournal
 from tests.simulated.sockets import ViewersSide, Watched
 

@@ -69,16 +69,12 @@ MUTANTS: Final = (
         "            self._start_recording()\n            break",
     ),
     Mutant(
-        RECORDER,
-        "            hurried = self._hurried and not last",
-        "            hurried = self._hurried",
+        RECORDER, "            hurried = self._hurried and not last", "            hurried = self._hurried"
     ),
     Mutant(RECORDER, "math.inf if last and self._patience_s > 0 else self._patience_s", "0.0"),
     Mutant(RECORDER, "0.0 if not patient or self._closed", "0.0 if self._closed"),
     Mutant(
-        WRITER,
-        "            self._heads.pop(episode_id, None)\n",
-        "            self._heads.update(heads)\n",
+        WRITER, "            self._heads.pop(episode_id, None)\n", "            self._heads.update(heads)\n"
     ),
     Mutant(
         WRITER,

@@ -233,12 +233,7 @@ class ViewersSide:
         waiters = NextEpisodeWaiters(signals.next_start, tasks)
         episodes: Any = _Episodes(supervisor, looked)
         self._feeds = FeedSources(
-            episodes,
-            PublicReader(views),
-            FinalSnapshots(views),
-            self.audience,
-            waiters,
-            _Names(),
+            episodes, PublicReader(views), FinalSnapshots(views), self.audience, waiters, _Names()
         )
         self._ports = TransportPorts(self.audience, Keepalive(clock), clock)
         self._open: set[asyncio.Protocol] = set()

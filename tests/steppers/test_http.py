@@ -12,12 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from spectator.errors import (
-    EnvironmentFault,
-    EnvironmentMalformed,
-    EnvironmentUnavailable,
-    StepTimeout,
-)
+from spectator.errors import EnvironmentFault, EnvironmentMalformed, EnvironmentUnavailable, StepTimeout
 from spectator.steppers.http import HttpEnvironment, HttpStepper
 from spectator.steppers.local import on_a_thread
 from spectator.steppers.remote_world import http_world
@@ -128,6 +123,15 @@ async def open_stepper(url: str, pool: Pool, **where: Any) -> tuple[HttpStepper,
     return stepper, waits
 
 
+@asynccontextmanager
+async def playing(pool: Pool, **where: Any) -> AsyncIterator[tuple[HttpStepper, Waits]]:
+    """A stepper that began an episode there, and how long it would have waited."""
+    async with serving(pool) as url, asyncio.timeout(30):
+        stepper, waits = await open_stepper(url, pool, **where)
+        yield stepper, waits
+        await stepper.aclose()
+
+
 def run(scenario: Callable[[Pool, str], Awaitable[None]], pool: Pool | None = None) -> Pool:
     served = pool or Pool()
 
@@ -164,19 +168,16 @@ def test_a_whole_episode() -> None:
     assert pool.count("step") == 3
 
 
-def test_a_server_without_reset_begins_an_episode_once() -> None:
+async def test_a_server_without_reset_begins_an_episode_once() -> None:
     """A second time, the environment of that id may be in the middle of a step."""
 
-    async def scenario(pool: Pool, url: str) -> None:
-        pool.instead["reset"] = [status(404)] * 2
-        stepper, _ = await open_stepper(url, pool)
+    pool = Pool()
+    pool.instead["reset"] = [status(404)] * 2
+    async with playing(pool) as (stepper, _):
         assert (await stepper.step(say("0"), limit_s=20)).observation.reward == 0.25
         stepper.must_reset = True
         with pytest.raises(EnvironmentFault, match="reset: the server answers 404"):
             await stepper.reset(seed=5, episode_id="ep-1", options={}, limit_s=20)
-        await stepper.aclose()
-
-    run(scenario)
 
 
 def test_a_driver_plays_it_and_its_rewards_add_up() -> None:
@@ -191,7 +192,7 @@ def test_a_driver_plays_it_and_its_rewards_add_up() -> None:
     assert run(scenario).count("done") == 1
 
 
-def test_who_is_cancelled_while_giving_it_back_gives_it_back_by_closing_again() -> None:
+async def test_who_is_cancelled_while_giving_it_back_gives_it_back_by_closing_again() -> None:
     arrived = asyncio.Event()
 
     async def never(request: web.Request) -> web.StreamResponse:
@@ -199,8 +200,8 @@ def test_who_is_cancelled_while_giving_it_back_gives_it_back_by_closing_again() 
         await until(lambda: request.transport is None)
         raise ConnectionResetError
 
-    async def scenario(pool: Pool, url: str) -> None:
-        stepper, _ = await open_stepper(url, pool)
+    pool = Pool()
+    async with playing(pool) as (stepper, _):
         pool.instead["done"] = [never]
         closing = asyncio.create_task(stepper.aclose())
         await arrived.wait()
@@ -208,27 +209,22 @@ def test_who_is_cancelled_while_giving_it_back_gives_it_back_by_closing_again() 
         with pytest.raises(asyncio.CancelledError):
             await closing
         await stepper.aclose()
-        await stepper.aclose()
-
-    assert run(scenario).count("done") == 2
+    assert pool.count("done") == 2
 
 
-def test_a_step_whose_connection_was_cut_is_not_sent_again() -> None:
-    async def scenario(pool: Pool, url: str) -> None:
-        stepper, waits = await open_stepper(url, pool)
+async def test_a_step_whose_connection_was_cut_is_not_sent_again() -> None:
+    pool = Pool()
+    async with playing(pool) as (stepper, waits):
         pool.instead["step"] = [hang_up]
         with pytest.raises(EnvironmentUnavailable, match="step: the connection was lost"):
             await stepper.step(say("0"), limit_s=20)
         assert (pool.count("step"), waits.waited) == (1, [])
-        await stepper.aclose()
-
-    run(scenario)
 
 
 @pytest.mark.parametrize("answer", [hang_up, status(500), status(503), status(408)])
-def test_where_the_server_takes_step_ids_it_is_sent_again_by_the_same(answer: Answer) -> None:
-    async def scenario(pool: Pool, url: str) -> None:
-        stepper, waits = await open_stepper(url, pool, step_ids=True)
+async def test_where_the_server_takes_step_ids_it_is_sent_again_by_the_same(answer: Answer) -> None:
+    pool = Pool()
+    async with playing(pool, step_ids=True) as (stepper, waits):
         pool.instead["step"] = [answer, answer]
         assert (await stepper.step(say("0"), limit_s=20)).observation.reward == 0.25
         sent = [body["step_id"] for name, body in pool.asked if name == "step"]
@@ -237,9 +233,6 @@ def test_where_the_server_takes_step_ids_it_is_sent_again_by_the_same(answer: An
         assert len(waits.waited) == 2 and 0 <= waits.waited[0] <= 0.5 and 0 <= waits.waited[1] <= 1.0
         await stepper.step(say("1"), limit_s=20)
         assert pool.asked[-2][1]["step_id"] == "ep-1-2"
-        await stepper.aclose()
-
-    run(scenario)
 
 
 def test_an_answer_that_was_lost_after_the_step_is_given_again_by_its_id() -> None:
@@ -259,29 +252,23 @@ def test_an_answer_that_was_lost_after_the_step_is_given_again_by_its_id() -> No
     run(scenario, pool)
 
 
-def test_a_server_that_is_busy_did_nothing_and_says_how_long() -> None:
-    async def scenario(pool: Pool, url: str) -> None:
-        stepper, waits = await open_stepper(url, pool)
+async def test_a_server_that_is_busy_did_nothing_and_says_how_long() -> None:
+    pool = Pool()
+    async with playing(pool) as (stepper, waits):
         pool.instead["step"] = [status(429, **{"Retry-After": "7"})]
         assert (await stepper.step(say("0"), limit_s=20)).observation.reward == 0.25
         assert waits.waited == [7.0]
-        await stepper.aclose()
-
-    run(scenario)
 
 
-def test_a_prompt_is_asked_for_again_and_given_up_in_the_end() -> None:
-    async def scenario(pool: Pool, url: str) -> None:
-        stepper, _ = await open_stepper(url, pool)
+async def test_a_prompt_is_asked_for_again_and_given_up_in_the_end() -> None:
+    pool = Pool()
+    async with playing(pool) as (stepper, _):
         pool.instead["get_task_prompt"] = [status(502), hang_up]
         await stepper.step(say("0"), limit_s=20)
         pool.instead["get_task_prompt"] = [status(502)] * 3
         with pytest.raises(EnvironmentUnavailable, match="get_task_prompt: the server answers 502"):
             await stepper.step(say("1"), limit_s=20)
         assert pool.count("step") == 2
-        await stepper.aclose()
-
-    run(scenario)
 
 
 @pytest.mark.parametrize(
@@ -298,50 +285,38 @@ def test_a_prompt_is_asked_for_again_and_given_up_in_the_end() -> None:
         ("get_task_prompt", status(200, "null"), "the prompt is not a list of messages but NoneType"),
     ],
 )
-def test_garbage_is_a_fault_of_its_own(operation: str, answer: Answer, said: str) -> None:
-    async def scenario(pool: Pool, url: str) -> None:
-        stepper, _ = await open_stepper(url, pool)
+async def test_garbage_is_a_fault_of_its_own(operation: str, answer: Answer, said: str) -> None:
+    pool = Pool()
+    async with playing(pool) as (stepper, _):
         pool.instead[operation] = [answer]
         with pytest.raises(EnvironmentMalformed, match=said):
             await stepper.step(say("0"), limit_s=20)
-        await stepper.aclose()
-
-    run(scenario)
 
 
-def test_a_refused_request_is_told_in_the_servers_words() -> None:
-    async def scenario(pool: Pool, url: str) -> None:
-        stepper, _ = await open_stepper(url, pool)
+async def test_a_refused_request_is_told_in_the_servers_words() -> None:
+    pool = Pool()
+    async with playing(pool) as (stepper, _):
         pool.instead["step"] = [status(422, "no such action")]
         with pytest.raises(EnvironmentFault, match="step: the server answers 422: no such action"):
             await stepper.step(say("0"), limit_s=20)
         assert pool.count("step") == 1
-        await stepper.aclose()
-
-    run(scenario)
 
 
-def test_an_empty_prompt_is_the_end() -> None:
-    async def scenario(pool: Pool, url: str) -> None:
-        stepper, _ = await open_stepper(url, pool)
+async def test_an_empty_prompt_is_the_end() -> None:
+    pool = Pool()
+    async with playing(pool) as (stepper, _):
         pool.instead["get_task_prompt"] = [status(200, "[]")]
         last = await stepper.step(say("0"), limit_s=20)
         assert (last.observation.done, last.observation.reward) == (True, 0.25)
-        await stepper.aclose()
-
-    run(scenario)
 
 
-def test_a_truncated_step_says_that_the_environment_cut_it_short() -> None:
-    async def scenario(pool: Pool, url: str) -> None:
-        stepper, _ = await open_stepper(url, pool)
+async def test_a_truncated_step_says_that_the_environment_cut_it_short() -> None:
+    pool = Pool()
+    async with playing(pool) as (stepper, _):
         pool.instead["step"] = [status(200, {"reward": 0.5, "terminated": False, "truncated": True})]
         last = await stepper.step(say("0"), limit_s=20)
         assert last.observation.done and last.observation.metadata["truncated"]
         assert pool.count("get_task_prompt") == 1, "nothing is asked after the end"
-        await stepper.aclose()
-
-    run(scenario)
 
 
 def test_a_hanging_step_ends_at_its_deadline_and_nothing_more_is_sent() -> None:
@@ -368,36 +343,27 @@ def test_a_hanging_step_ends_at_its_deadline_and_nothing_more_is_sent() -> None:
     run(scenario)
 
 
-def test_a_server_that_is_not_there() -> None:
-    async def scenario() -> None:
-        waits = Waits()
-        stepper = HttpStepper(HttpEnvironment("http://127.0.0.1:1", "qa", "7"), sleep=waits)
-        with pytest.raises(EnvironmentUnavailable, match="ClientConnectorError"):
-            await stepper.reset(seed=1, episode_id="ep-1", options={}, limit_s=20)
-        assert len(waits.waited) == 2, "what cannot have arrived is sent again"
-        await stepper.aclose()
-
-    asyncio.run(scenario())
+async def test_a_server_that_is_not_there() -> None:
+    waits = Waits()
+    stepper = HttpStepper(HttpEnvironment("http://127.0.0.1:1", "qa", "7"), sleep=waits)
+    with pytest.raises(EnvironmentUnavailable, match="ClientConnectorError"):
+        await stepper.reset(seed=1, episode_id="ep-1", options={}, limit_s=20)
+    assert len(waits.waited) == 2, "what cannot have arrived is sent again"
+    await stepper.aclose()
 
 
-def test_an_action_without_text_is_refused_here() -> None:
-    async def scenario(pool: Pool, url: str) -> None:
-        stepper, _ = await open_stepper(url, pool)
+async def test_an_action_without_text_is_refused_here() -> None:
+    pool = Pool()
+    async with playing(pool) as (stepper, _):
         refused = (await stepper.step({"tool": "x"}, limit_s=20)).observation.refused
         assert refused is not None and refused.rule == "action.shape"
         assert pool.count("step") == 0
-        await stepper.aclose()
-
-    run(scenario)
 
 
-def test_a_redirect_is_not_followed() -> None:
-    async def scenario(pool: Pool, url: str) -> None:
-        stepper, _ = await open_stepper(url, pool)
-        pool.instead["step"] = [status(307, "", Location=f"{url}/qa/7/step")]
+async def test_a_redirect_is_not_followed() -> None:
+    pool = Pool()
+    async with playing(pool) as (stepper, _):
+        pool.instead["step"] = [status(307, "", Location="/qa/7/step")]
         with pytest.raises(EnvironmentFault, match="the server answers 307"):
             await stepper.step(say("0"), limit_s=20)
         assert (pool.count("step"), pool.turn) == (1, 0)
-        await stepper.aclose()
-
-    run(scenario)

@@ -41,25 +41,22 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
     asyncio.run(asyncio.wait_for(scenario(), 30))
 
 
-def test_a_whole_episode(open_with: Open) -> None:
-    async def scenario() -> None:
-        stepper = open_with(CountingEnvironment)
-        first = await begun(stepper)
-        assert (first.observation.actor, list(first.facts)) == ("counter", [])
-        second = await stepper.step(say(1), limit_s=20)
-        assert [fact.type for fact in second.facts] == ["counting.number_said"]
-        assert first.state == second.state == {}, "the state is read only when it is asked for"
-        assert (await stepper.state(limit_s=20))["correct"] == 1
-        kept = await stepper.snapshot(limit_s=20)
-        last = await stepper.step(say(2), limit_s=20)
-        assert (last.observation.done, last.observation.reward) == (True, 1.0)
-        assert last.state["result"] == "2 of 2 right"
-        assert await stepper.truth(limit_s=20) == {}
-        again = await stepper.restore(kept, limit_s=20)
-        assert (again.observation.content["next"], again.observation.done) == (2, False)
-        await stepper.aclose()
-
-    run(scenario)
+async def test_a_whole_episode(open_with: Open) -> None:
+    stepper = open_with(CountingEnvironment)
+    first = await begun(stepper)
+    assert (first.observation.actor, list(first.facts)) == ("counter", [])
+    second = await stepper.step(say(1), limit_s=20)
+    assert [fact.type for fact in second.facts] == ["counting.number_said"]
+    assert first.state == second.state == {}, "the state is read only when it is asked for"
+    assert (await stepper.state(limit_s=20))["correct"] == 1
+    kept = await stepper.snapshot(limit_s=20)
+    last = await stepper.step(say(2), limit_s=20)
+    assert (last.observation.done, last.observation.reward) == (True, 1.0)
+    assert last.state["result"] == "2 of 2 right"
+    assert await stepper.truth(limit_s=20) == {}
+    again = await stepper.restore(kept, limit_s=20)
+    assert (again.observation.content["next"], again.observation.done) == (2, False)
+    await stepper.aclose()
 
 
 @pytest.mark.parametrize(
@@ -73,52 +70,40 @@ def test_a_whole_episode(open_with: Open) -> None:
         (GeneratorExit(), "GeneratorExit"),
     ],
 )
-def test_whatever_it_raises_is_a_fault(open_with: Open, raised: BaseException, said: str) -> None:
-    async def scenario() -> None:
-        stepper = open_with(lambda: LyingEnvironment(failing(raised)))
-        await begun(stepper)
-        with pytest.raises(EnvironmentFault, match=said) as caught:
-            await stepper.step(say(1), limit_s=20)
-        assert not isinstance(caught.value, StepTimeout)
-        assert (await stepper.state(limit_s=20))["turn"] == 1, "it lives on"
-        await stepper.aclose()
-
-    run(scenario)
+async def test_whatever_it_raises_is_a_fault(open_with: Open, raised: BaseException, said: str) -> None:
+    stepper = open_with(lambda: LyingEnvironment(failing(raised)))
+    await begun(stepper)
+    with pytest.raises(EnvironmentFault, match=said) as caught:
+        await stepper.step(say(1), limit_s=20)
+    assert not isinstance(caught.value, StepTimeout)
+    assert (await stepper.state(limit_s=20))["turn"] == 1, "it lives on"
+    await stepper.aclose()
 
 
 @pytest.mark.parametrize("garbage", [None, {"actor": "counter"}, 7, [b"\xff"]])
-def test_an_answer_that_is_no_observation_is_a_fault(open_with: Open, garbage: Any) -> None:
-    async def scenario() -> None:
-        stepper = open_with(lambda: LyingEnvironment(lambda seen: garbage))
+async def test_an_answer_that_is_no_observation_is_a_fault(open_with: Open, garbage: Any) -> None:
+    stepper = open_with(lambda: LyingEnvironment(lambda seen: garbage))
+    await begun(stepper)
+    with pytest.raises(EnvironmentFault, match=f"answered {type(garbage).__name__}, not an observation"):
+        await stepper.step(say(1), limit_s=20)
+    await stepper.aclose()
+
+
+async def test_one_that_cannot_be_built_is_a_fault(open_with: Open) -> None:
+    stepper = open_with(failing(OSError("no data")))  # type: ignore[arg-type]
+    with pytest.raises(EnvironmentFault, match="OSError: no data"):
         await begun(stepper)
-        with pytest.raises(EnvironmentFault, match=f"answered {type(garbage).__name__}, not an observation"):
-            await stepper.step(say(1), limit_s=20)
-        await stepper.aclose()
-
-    run(scenario)
+    await stepper.aclose()
 
 
-def test_one_that_cannot_be_built_is_a_fault(open_with: Open) -> None:
-    async def scenario() -> None:
-        stepper = open_with(failing(OSError("no data")))  # type: ignore[arg-type]
-        with pytest.raises(EnvironmentFault, match="OSError: no data"):
-            await begun(stepper)
-        await stepper.aclose()
-
-    run(scenario)
-
-
-def test_after_it_was_closed_nothing_reaches_it(open_with: Open) -> None:
-    async def scenario() -> None:
-        stepper = open_with(CountingEnvironment)
-        await begun(stepper)
-        await stepper.aclose()
-        await stepper.aclose()
-        assert stepper.given_up
-        with pytest.raises(EnvironmentFault, match="closed or abandoned"):
-            await stepper.step(say(1), limit_s=20)
-
-    run(scenario)
+async def test_after_it_was_closed_nothing_reaches_it(open_with: Open) -> None:
+    stepper = open_with(CountingEnvironment)
+    await begun(stepper)
+    await stepper.aclose()
+    await stepper.aclose()
+    assert stepper.given_up
+    with pytest.raises(EnvironmentFault, match="closed or abandoned"):
+        await stepper.step(say(1), limit_s=20)
 
 
 def test_cricket_steps_at_once_where_it_plays_no_futures() -> None:
@@ -129,23 +114,20 @@ def test_cricket_steps_at_once_where_it_plays_no_futures() -> None:
     assert isinstance(preferred_stepper(world, "ep-1", {**options, "forecast_futures": 1000}), ThreadStepper)
 
 
-def test_on_a_thread_a_hanging_call_ends_at_its_deadline() -> None:
+async def test_on_a_thread_a_hanging_call_ends_at_its_deadline() -> None:
     gate = threading.Event()
 
-    async def scenario() -> None:
-        environment = HeldEnvironment(gate)
-        stepper = ThreadStepper(lambda: environment, name="test-held")
-        await begun(stepper)
-        with pytest.raises(StepTimeout, match=r"within 0\.05 s"):
-            await stepper.step(say(1), limit_s=0.05)
-        assert stepper.given_up
-        gate.set()
-        await until(lambda: not any(one.name == "test-held" for one in threading.enumerate()))
-
-    run(scenario)
+    environment = HeldEnvironment(gate)
+    stepper = ThreadStepper(lambda: environment, name="test-held")
+    await begun(stepper)
+    with pytest.raises(StepTimeout, match=r"within 0\.05 s"):
+        await stepper.step(say(1), limit_s=0.05)
+    assert stepper.given_up
+    gate.set()
+    await until(lambda: not any(one.name == "test-held" for one in threading.enumerate()))
 
 
-def test_inline_an_answer_after_its_deadline_is_late() -> None:
+async def test_inline_an_answer_after_its_deadline_is_late() -> None:
     now = [0.0]
 
     class Slow(CountingEnvironment):
@@ -153,23 +135,17 @@ def test_inline_an_answer_after_its_deadline_is_late() -> None:
             now[0] += 2.0
             return super().step(action)
 
-    async def scenario() -> None:
-        stepper = InlineStepper(Slow, monotonic=lambda: now[0])
-        await begun(stepper, turns=5)
-        await stepper.step(say(1), limit_s=2.0)
-        with pytest.raises(StepTimeout, match=r"within 1\.5 s"):
-            await stepper.step(say(2), limit_s=1.5)
-        assert stepper.given_up
-
-    run(scenario)
+    stepper = InlineStepper(Slow, monotonic=lambda: now[0])
+    await begun(stepper, turns=5)
+    await stepper.step(say(1), limit_s=2.0)
+    with pytest.raises(StepTimeout, match=r"within 1\.5 s"):
+        await stepper.step(say(2), limit_s=1.5)
+    assert stepper.given_up
 
 
-def test_no_thread_begins_before_the_first_call() -> None:
-    async def scenario() -> None:
-        before = threading.active_count()
-        stepper = ThreadStepper(CountingEnvironment, name="test-idle")
-        assert threading.active_count() == before
-        await stepper.aclose()
-        assert threading.active_count() == before
-
-    run(scenario)
+async def test_no_thread_begins_before_the_first_call() -> None:
+    before = threading.active_count()
+    stepper = ThreadStepper(CountingEnvironment, name="test-idle")
+    assert threading.active_count() == before
+    await stepper.aclose()
+    assert threading.active_count() == before

@@ -7,7 +7,8 @@ import dataclasses
 import json
 import re
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -39,60 +40,47 @@ BEGUN: dict[str, Any] = {
 }
 
 
-def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    asyncio.run(asyncio.wait_for(scenario(), 30))
-
-
 async def begun(stepper: OpenEnvStepper, **options: Any) -> Any:
     return await stepper.reset(seed=1, episode_id="ep-1", options=options, limit_s=20)
 
 
-def test_an_episode_of_our_own_server(ours: Serving) -> None:
-    async def scenario() -> None:
-        stepper = OpenEnvStepper(f"{ours.base_url}/envs/counting")
-        first = await begun(stepper, turns=2)
-        assert (first.observation.actor, first.observation.content["next"]) == ("agent", 1)
-        assert [one["tool"] for one in first.observation.legal_actions] == ["say"]
-        assert [fact.type for fact in first.facts] == ["remote.observed"]
-        wrong = await stepper.step({"text": "nothing"}, limit_s=20)
-        assert wrong.observation.refused is not None and wrong.observation.refused.rule == "action.text"
-        assert wrong.facts == []
-        await stepper.step({"text": "ACTION: 1"}, limit_s=20)
-        assert (await stepper.state(limit_s=20))["turn"] == 1
-        last = await stepper.step({"text": "ACTION: 2"}, limit_s=20)
-        assert (last.observation.done, last.observation.reward) == (True, 1.0)
-        assert last.state["result"] == "2 of 2 right"
-        assert json.loads(last.facts[0].data["text"])["turn"] == 2
-        await stepper.aclose()
-        await stepper.aclose()
-        with pytest.raises(EnvironmentFault, match="closed or abandoned"):
-            await stepper.step({"text": "ACTION: 3"}, limit_s=20)
-
-    run(scenario)
+async def test_an_episode_of_our_own_server(ours: Serving) -> None:
+    stepper = OpenEnvStepper(f"{ours.base_url}/envs/counting")
+    first = await begun(stepper, turns=2)
+    assert (first.observation.actor, first.observation.content["next"]) == ("agent", 1)
+    assert [one["tool"] for one in first.observation.legal_actions] == ["say"]
+    assert [fact.type for fact in first.facts] == ["remote.observed"]
+    wrong = await stepper.step({"text": "nothing"}, limit_s=20)
+    assert wrong.observation.refused is not None and wrong.observation.refused.rule == "action.text"
+    assert wrong.facts == []
+    await stepper.step({"text": "ACTION: 1"}, limit_s=20)
+    assert (await stepper.state(limit_s=20))["turn"] == 1
+    last = await stepper.step({"text": "ACTION: 2"}, limit_s=20)
+    assert (last.observation.done, last.observation.reward) == (True, 1.0)
+    assert last.state["result"] == "2 of 2 right"
+    assert json.loads(last.facts[0].data["text"])["turn"] == 2
+    await stepper.aclose()
+    await stepper.aclose()
+    with pytest.raises(EnvironmentFault, match="closed or abandoned"):
+        await stepper.step({"text": "ACTION: 3"}, limit_s=20)
 
 
-def test_a_malformed_action_is_refused_and_nothing_is_done(ours: Serving) -> None:
-    async def scenario() -> None:
-        stepper = OpenEnvStepper(f"{ours.base_url}/envs/counting")
-        await begun(stepper, turns=2)
-        answer = await stepper.step({"nonsense": 1}, limit_s=20)
-        assert answer.observation.refused is not None
-        assert answer.observation.refused.rule == "action.shape"
-        assert answer.observation.content["next"] == 1
-        assert (await stepper.step({"text": "ACTION: 1"}, limit_s=20)).observation.content["next"] == 2
-        await stepper.aclose()
-
-    run(scenario)
+async def test_a_malformed_action_is_refused_and_nothing_is_done(ours: Serving) -> None:
+    stepper = OpenEnvStepper(f"{ours.base_url}/envs/counting")
+    await begun(stepper, turns=2)
+    answer = await stepper.step({"nonsense": 1}, limit_s=20)
+    assert answer.observation.refused is not None
+    assert answer.observation.refused.rule == "action.shape"
+    assert answer.observation.content["next"] == 1
+    assert (await stepper.step({"text": "ACTION: 1"}, limit_s=20)).observation.content["next"] == 2
+    await stepper.aclose()
 
 
-def test_options_that_the_server_does_not_take_are_a_fault(ours: Serving) -> None:
-    async def scenario() -> None:
-        stepper = OpenEnvStepper(f"{ours.base_url}/envs/counting")
-        with pytest.raises(EnvironmentFault, match=r"rejects these options: .*tern"):
-            await begun(stepper, terns=2)
-        await stepper.aclose()
-
-    run(scenario)
+async def test_options_that_the_server_does_not_take_are_a_fault(ours: Serving) -> None:
+    stepper = OpenEnvStepper(f"{ours.base_url}/envs/counting")
+    with pytest.raises(EnvironmentFault, match=r"rejects these options: .*tern"):
+        await begun(stepper, terns=2)
+    await stepper.aclose()
 
 
 class Follows(ScriptedPolicy):
@@ -156,15 +144,12 @@ def test_an_oversized_fleet_is_told_that_there_is_no_room(ours: Serving) -> None
         await stepper.aclose()
 
     with socket_server(answer) as url:
-        run(lambda: scenario(url))
+        asyncio.run(scenario(url))
 
 
-def test_nobody_at_the_address() -> None:
-    async def scenario() -> None:
-        with pytest.raises(EnvironmentUnavailable, match="cannot be reached"):
-            await begun(OpenEnvStepper("http://127.0.0.1:1"))
-
-    run(scenario)
+async def test_nobody_at_the_address() -> None:
+    with pytest.raises(EnvironmentUnavailable, match="cannot be reached"):
+        await begun(OpenEnvStepper("http://127.0.0.1:1"))
     with pytest.raises(ConfigurationError, match="cannot read"):
         remote_world("http://127.0.0.1:1")
     with pytest.raises(ConfigurationError, match="is not a URL of a server"):
@@ -183,6 +168,16 @@ def after_the_beginning(then: Callable[[ServerConnection], Awaitable[None]]) -> 
             await connection.send('{"type": "error", "data": {"code": "UNKNOWN_TYPE"}}')
 
     return answer
+
+
+@asynccontextmanager
+async def begun_on(then: Callable[[ServerConnection], Awaitable[None]]) -> AsyncIterator[OpenEnvStepper]:
+    """A stepper that began an episode on a server that does this at its first step."""
+    with socket_server(after_the_beginning(then)) as url:
+        stepper = OpenEnvStepper(url)
+        await begun(stepper)
+        yield stepper
+        await stepper.aclose()
 
 
 def sending(text: str) -> Any:
@@ -211,31 +206,19 @@ def sending(text: str) -> Any:
         ("[" * 100_000, "its answer is not JSON"),
     ],
 )
-def test_garbage_is_a_fault_of_its_own(text: str, said: str) -> None:
-    async def scenario(url: str) -> None:
-        stepper = OpenEnvStepper(url)
-        await begun(stepper)
+async def test_garbage_is_a_fault_of_its_own(text: str, said: str) -> None:
+    async with begun_on(sending(text)) as stepper:
         with pytest.raises(EnvironmentMalformed, match=re.escape(said)) as caught:
             await stepper.step({"x": 1}, limit_s=20)
         assert caught.value.failure_class == "env_infra"
-        await stepper.aclose()
-
-    with socket_server(after_the_beginning(sending(text))) as url:
-        run(lambda: scenario(url))
 
 
-def test_an_environment_that_raises_there_is_a_fault() -> None:
+async def test_an_environment_that_raises_there_is_a_fault() -> None:
     error = json.dumps({"type": "error", "data": {"code": "EXECUTION_ERROR", "message": "KeyError: 'x'"}})
 
-    async def scenario(url: str) -> None:
-        stepper = OpenEnvStepper(url)
-        await begun(stepper)
+    async with begun_on(sending(error)) as stepper:
         with pytest.raises(EnvironmentFault, match="EXECUTION_ERROR: KeyError"):
             await stepper.step({"x": 1}, limit_s=20)
-        await stepper.aclose()
-
-    with socket_server(after_the_beginning(sending(error))) as url:
-        run(lambda: scenario(url))
 
 
 FULL = {"type": "error", "data": {"code": "CAPACITY_REACHED", "message": "all taken"}}
@@ -254,7 +237,7 @@ FULL = {"type": "error", "data": {"code": "CAPACITY_REACHED", "message": "all ta
         (FULL, EnvironmentUnavailable, "no free environment: CAPACITY_REACHED: all taken"),
     ],
 )
-def test_a_second_answer_to_a_step_is_never_taken_for_that_of_the_next(
+async def test_a_second_answer_to_a_step_is_never_taken_for_that_of_the_next(
     second: Any, error: type[EnvironmentFault], said: str
 ) -> None:
     steps: list[int] = []
@@ -264,44 +247,32 @@ def test_a_second_answer_to_a_step_is_never_taken_for_that_of_the_next(
         await connection.send(json.dumps(BEGUN))
         await connection.send(json.dumps(second))
 
-    async def scenario(url: str) -> None:
-        stepper = OpenEnvStepper(url)
-        await begun(stepper)
+    async with begun_on(twice) as stepper:
         await stepper.step({"x": 1}, limit_s=20)
         socket = stepper._socket
         assert socket is not None
         await until(lambda: bool(socket.recv_messages.frames))
         with pytest.raises(error, match=said):
             await stepper.step({"x": 2}, limit_s=20)
-        await stepper.aclose()
-        assert steps == [1]
-
-    with socket_server(after_the_beginning(twice)) as url:
-        run(lambda: scenario(url))
+    assert steps == [1]
 
 
-def test_a_socket_that_dies_in_a_step_is_unavailable_and_the_step_is_not_sent_again() -> None:
+async def test_a_socket_that_dies_in_a_step_is_unavailable_and_the_step_is_not_sent_again() -> None:
     steps: list[int] = []
 
     async def die(connection: ServerConnection) -> None:
         steps.append(1)
         connection.transport.abort()
 
-    async def scenario(url: str) -> None:
-        stepper = OpenEnvStepper(url)
-        await begun(stepper)
+    async with begun_on(die) as stepper:
         with pytest.raises(EnvironmentUnavailable, match="the connection was lost"):
             await stepper.step({"x": 1}, limit_s=20)
         with pytest.raises(EnvironmentUnavailable):
             await stepper.step({"x": 1}, limit_s=20)
-        await stepper.aclose()
-        assert steps == [1]
-
-    with socket_server(after_the_beginning(die)) as url:
-        run(lambda: scenario(url))
+    assert steps == [1]
 
 
-def test_an_answer_after_its_deadline_is_never_taken_for_the_next() -> None:
+async def test_an_answer_after_its_deadline_is_never_taken_for_the_next() -> None:
     gate, sent = threading.Event(), threading.Event()
 
     async def late(connection: ServerConnection) -> None:
@@ -309,9 +280,7 @@ def test_an_answer_after_its_deadline_is_never_taken_for_the_next() -> None:
         sent.set()
         await connection.send(json.dumps(BEGUN))
 
-    async def scenario(url: str) -> None:
-        stepper = OpenEnvStepper(url)
-        await begun(stepper)
+    async with begun_on(late) as stepper:
         with pytest.raises(StepTimeout, match=r"within 0\.05 s"):
             await stepper.step({"x": 1}, limit_s=0.05)
         gate.set()
@@ -319,10 +288,6 @@ def test_an_answer_after_its_deadline_is_never_taken_for_the_next() -> None:
         assert stepper.given_up
         with pytest.raises(EnvironmentFault, match="closed or abandoned"):
             await stepper.step({"x": 2}, limit_s=20)
-        await stepper.aclose()
-
-    with socket_server(after_the_beginning(late)) as url:
-        run(lambda: scenario(url))
 
 
 def test_garbage_in_the_middle_is_the_end_of_the_episode() -> None:
@@ -348,15 +313,13 @@ def remote_at(url: str) -> World:
     return dataclasses.replace(remote, remote=lambda episode_id: OpenEnvStepper(url))
 
 
-def test_after_a_call_that_was_cancelled_nothing_more_is_asked() -> None:
+async def test_after_a_call_that_was_cancelled_nothing_more_is_asked() -> None:
     asked = threading.Event()
 
     async def never(connection: ServerConnection) -> None:
         asked.set()
 
-    async def scenario(url: str) -> None:
-        stepper = OpenEnvStepper(url)
-        await begun(stepper)
+    async with begun_on(never) as stepper:
         step = asyncio.get_running_loop().create_task(stepper.step({"x": 1}, limit_s=20))
         await until(asked.is_set)
         step.cancel()
@@ -364,7 +327,3 @@ def test_after_a_call_that_was_cancelled_nothing_more_is_asked() -> None:
             await step
         with pytest.raises(EnvironmentFault, match="closed or abandoned"):
             await stepper.step({"x": 2}, limit_s=20)
-        await stepper.aclose()
-
-    with socket_server(after_the_beginning(never)) as url:
-        run(lambda: scenario(url))

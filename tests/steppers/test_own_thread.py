@@ -31,24 +31,19 @@ def threads_called(name: str) -> list[threading.Thread]:
     return [thread for thread in threading.enumerate() if thread.name == name]
 
 
-def test_everything_happens_on_one_thread_that_is_not_the_loops() -> None:
-    async def scenario() -> None:
-        stepper = OwnThread(World)
-        assert await stepper.call_within(None, World.note, 4, plus=3) == 7
-        assert await stepper.call_within(5, World.note, 1) == 1
-        answers = await asyncio.gather(
-            *(stepper.call_within(None, World.note, number) for number in range(50))
-        )
-        assert answers == list(range(50)), "answers were mixed up"
-        threads = await stepper.call_within(None, lambda world: set(world.threads))
-        assert len(threads) == 1
-        assert threads != {threading.get_ident()}
-        stepper.close()
-
-    asyncio.run(scenario())
+async def test_everything_happens_on_one_thread_that_is_not_the_loops() -> None:
+    stepper = OwnThread(World)
+    assert await stepper.call_within(None, World.note, 4, plus=3) == 7
+    assert await stepper.call_within(5, World.note, 1) == 1
+    answers = await asyncio.gather(*(stepper.call_within(None, World.note, number) for number in range(50)))
+    assert answers == list(range(50)), "answers were mixed up"
+    threads = await stepper.call_within(None, lambda world: set(world.threads))
+    assert len(threads) == 1
+    assert threads != {threading.get_ident()}
+    stepper.close()
 
 
-def test_a_call_that_misses_its_deadline_gives_the_environment_up() -> None:
+async def test_a_call_that_misses_its_deadline_gives_the_environment_up() -> None:
     gate = threading.Event()
     calls: list[str] = []
 
@@ -56,63 +51,54 @@ def test_a_call_that_misses_its_deadline_gives_the_environment_up() -> None:
         calls.append("hang")
         gate.wait(20)
 
-    async def scenario() -> None:
-        stepper = OwnThread(World, name="test-deadline")
-        queued = asyncio.get_running_loop().create_task(stepper.call_within(0.05, hang))
-        await until(lambda: bool(calls))
-        behind = asyncio.get_running_loop().create_task(
-            stepper.call_within(None, lambda world: calls.append("behind"))
-        )
-        with pytest.raises(StepTimeout, match=r"did not answer within 0\.05 s"):
-            await queued
-        assert stepper.given_up
-        with pytest.raises(EnvironmentFault, match="closed or abandoned"):
-            await stepper.call_within(None, World.note)
-        gate.set()
-        with pytest.raises(EnvironmentFault, match="closed or abandoned"):
-            await behind
-        await until(lambda: not threads_called("test-deadline"), what="the end of the thread")
-        assert calls == ["hang"], "an environment was called after it was given up"
-
-    asyncio.run(scenario())
+    stepper = OwnThread(World, name="test-deadline")
+    queued = asyncio.get_running_loop().create_task(stepper.call_within(0.05, hang))
+    await until(lambda: bool(calls))
+    behind = asyncio.get_running_loop().create_task(
+        stepper.call_within(None, lambda world: calls.append("behind"))
+    )
+    with pytest.raises(StepTimeout, match=r"did not answer within 0\.05 s"):
+        await queued
+    assert stepper.given_up
+    with pytest.raises(EnvironmentFault, match="closed or abandoned"):
+        await stepper.call_within(None, World.note)
+    gate.set()
+    with pytest.raises(EnvironmentFault, match="closed or abandoned"):
+        await behind
+    await until(lambda: not threads_called("test-deadline"), what="the end of the thread")
+    assert calls == ["hang"], "an environment was called after it was given up"
 
 
 @pytest.mark.parametrize("error", [ValueError("no"), KeyError("x"), TimeoutError("mine"), MemoryError()])
-def test_an_exception_is_carried_untouched(error: Exception) -> None:
+async def test_an_exception_is_carried_untouched(error: Exception) -> None:
     def fail(world: World) -> None:
         raise error
 
-    async def scenario() -> None:
-        stepper = OwnThread(World)
-        with pytest.raises(type(error)) as caught:
-            await stepper.call_within(5, fail)
-        assert caught.value is error
-        assert not stepper.given_up
-        assert await stepper.call_within(None, World.note, 1) == 1, "and the environment lives on"
-        stepper.close()
-
-    asyncio.run(scenario())
+    stepper = OwnThread(World)
+    with pytest.raises(type(error)) as caught:
+        await stepper.call_within(5, fail)
+    assert caught.value is error
+    assert not stepper.given_up
+    assert await stepper.call_within(None, World.note, 1) == 1, "and the environment lives on"
+    stepper.close()
 
 
 @pytest.mark.parametrize(
     "error",
     [StopIteration("x"), KeyboardInterrupt(), SystemExit(3), asyncio.CancelledError(), GeneratorExit()],
 )
-def test_what_would_end_the_loop_becomes_a_fault(error: BaseException) -> None:
+async def test_what_would_end_the_loop_becomes_a_fault(error: BaseException) -> None:
     def fail(world: World) -> None:
         raise error
 
-    async def scenario() -> None:
-        stepper = OwnThread(World)
-        with pytest.raises(EnvironmentFault, match=type(error).__name__):
-            await stepper.call_within(None, fail)
-        assert await stepper.call_within(None, World.note, 1) == 1
-        stepper.close()
-
-    asyncio.run(scenario())
+    stepper = OwnThread(World)
+    with pytest.raises(EnvironmentFault, match=type(error).__name__):
+        await stepper.call_within(None, fail)
+    assert await stepper.call_within(None, World.note, 1) == 1
+    stepper.close()
 
 
-def test_a_factory_that_fails_is_carried_and_asked_again() -> None:
+async def test_a_factory_that_fails_is_carried_and_asked_again() -> None:
     attempts: list[int] = []
 
     def build() -> World:
@@ -121,15 +107,12 @@ def test_a_factory_that_fails_is_carried_and_asked_again() -> None:
             raise OSError("no data")
         return World()
 
-    async def scenario() -> None:
-        stepper = OwnThread(build)
-        assert not attempts, "nothing is built before it is needed"
-        with pytest.raises(OSError, match="no data"):
-            await stepper.call_within(None, World.note)
-        assert await stepper.call_within(None, World.note, 2) == 2
-        stepper.close()
-
-    asyncio.run(scenario())
+    stepper = OwnThread(build)
+    assert not attempts, "nothing is built before it is needed"
+    with pytest.raises(OSError, match="no data"):
+        await stepper.call_within(None, World.note)
+    assert await stepper.call_within(None, World.note, 2) == 2
+    stepper.close()
 
 
 def test_closing_lets_the_environment_go() -> None:
@@ -147,7 +130,7 @@ def test_closing_lets_the_environment_go() -> None:
     asyncio.run(scenario())
 
 
-def test_a_caller_that_goes_away_loses_only_its_answer() -> None:
+async def test_a_caller_that_goes_away_loses_only_its_answer() -> None:
     gate = threading.Event()
     began: list[int] = []
 
@@ -156,18 +139,15 @@ def test_a_caller_that_goes_away_loses_only_its_answer() -> None:
         gate.wait(20)
         return 1
 
-    async def scenario() -> None:
-        stepper = OwnThread(World)
-        task = asyncio.get_running_loop().create_task(stepper.call_within(None, slow))
-        await until(lambda: bool(began))
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-        gate.set()
-        assert await stepper.call_within(None, World.note, 5) == 5
-        stepper.close()
-
-    asyncio.run(scenario())
+    stepper = OwnThread(World)
+    task = asyncio.get_running_loop().create_task(stepper.call_within(None, slow))
+    await until(lambda: bool(began))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    gate.set()
+    assert await stepper.call_within(None, World.note, 5) == 5
+    stepper.close()
 
 
 def test_a_loop_that_closes_during_a_call_ends_the_thread_and_other_loops_are_told() -> None:

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
+from tests.commands import spectator
 from tests.training.test_pages import run
 from tests.training.test_recorded_run import recorded
 
@@ -151,9 +150,9 @@ def test_a_wrong_configuration_is_refused_by_its_field(told: Any) -> None:
 
 def test_the_traces_are_shown_as_a_run_of_groups(told: Any, tmp_path: Path) -> None:
     traces, run = told["folder"] / "page" / "traces.jsonl", tmp_path / "page"
-    imported = CliRunner().invoke(main, ["import", str(traces), "--into", str(run)])
+    imported = spectator("import", traces, "--into", run)
     assert imported.exit_code == 0, imported.output
-    exported = CliRunner().invoke(main, ["export", "--all", "--data-dir", str(run), "--format", "groups"])
+    exported = spectator("export", "--all", "--data-dir", run, "--format", "groups")
     (group,) = map(json.loads, exported.stdout.splitlines())
     assert group["rewards"] == [one["rewards"]["value"]["score"] for one in told["page"]]
     assert len(group["rewards"]) == 2
@@ -171,9 +170,7 @@ def test_a_run_can_be_watched_while_it_is_played(told: Any) -> None:
 
 
 def test_a_watched_run_keeps_every_word(told: Any) -> None:
-    exported = CliRunner().invoke(
-        main, ["export", "--all", "--data-dir", str(told["folder"] / "watched"), "--format", "messages"]
-    )
+    exported = spectator("export", "--all", "--data-dir", told["folder"] / "watched", "--format", "messages")
     rows = list(map(json.loads, exported.stdout.splitlines()))
     by_episode = {
         one["episode_id"]: [row for row in rows if row["episode_id"] == one["episode_id"]] for one in rows

@@ -88,11 +88,7 @@ def counted(number: int) -> str:
 
 def call(number: int, name: str, arguments: str) -> dict[str, Any]:
     """A tool call."""
-    return {
-        "id": f"call-{number}",
-        "type": "function",
-        "function": {"name": name, "arguments": arguments},
-    }
+    return {"id": f"call-{number}", "type": "function", "function": {"name": name, "arguments": arguments}}
 
 
 async def played(model: str, url: str, env: Any) -> dict[str, Any]:

@@ -9,26 +9,19 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
-from spectator.environments.cricket.recipe.examples import (
-    Example,
-    examples_of,
-    load,
-    plain_options,
-    save,
-)
+from spectator.environments.cricket.recipe.examples import Example, examples_of, load, plain_options, save
 from spectator.environments.cricket.recipe.fleet import FleetMatch, MatchJob
 from spectator.environments.cricket.trained.captain import FOLDER
 from spectator.environments.cricket.trained.policy import network
 from spectator.training.played_episode import SelfPlayedEpisode
 from spectator.training.recorded_run import RecordedRun
+from tests.commands import spectator
 
 
 @pytest.mark.skipif(find_spec("torch") is not None, reason="torch is installed here")
 def test_without_torch_the_command_says_what_to_install(tmp_path: Path) -> None:
-    done = CliRunner().invoke(main, ["train", "cricket-captain", "--folder", str(tmp_path / "run")])
+    done = spectator("train", "cricket-captain", "--folder", tmp_path / "run")
     assert done.exit_code == 1
     assert "pip install 'openenv-spectator[train]'" in done.output
     assert not (tmp_path / "run").exists()
@@ -82,7 +75,7 @@ def test_matches_of_self_play_are_a_run_with_tokens_of_both_seats(tmp_path: Path
     ends = [match.turns.ended for match in matches]
     scores = [end.score for end in ends if end is not None]
 
-    shown = CliRunner().invoke(main, ["rollouts", "status", str(folder)])
+    shown = spectator("rollouts", "status", folder)
     assert shown.exit_code == 0, shown.output
     assert "2 finished" in shown.output
     assert "own share 100 %" in shown.output
@@ -93,7 +86,7 @@ def test_matches_of_self_play_are_a_run_with_tokens_of_both_seats(tmp_path: Path
 
     out = tmp_path / "tokens.jsonl"
     command = ["export", "--all", "--data-dir", str(folder), "--format", "tokens", "--out", str(out)]
-    assert CliRunner().invoke(main, command).exit_code == 0
+    assert spectator(*command).exit_code == 0
     rows = [json.loads(line) for line in out.read_text().splitlines()]
     assert {row["seat"] for row in rows} == {"home", "away"}
     assert {row["own_share"] for row in rows} == {1.0}

@@ -29,8 +29,6 @@ from spectator.training.text_episode import TextEpisode
 from spectator.training.trl import world_environment
 from tests.fakes import until
 
-pytestmark = pytest.mark.anyio
-
 
 def count(episode: TextEpisode, seed: int, turns: int) -> None:
     episode.reset(seed=seed)

@@ -12,9 +12,7 @@ from typing import Any
 
 import gymnasium
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.episodes.replayer import verify, verify_attachments
 from spectator.events import Event
 from spectator.journal.contract import EpisodeFilter, RecordedCall
@@ -25,6 +23,7 @@ from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
 from spectator.training.trl import world_environment
 from spectator.training.trl_rollouts import WorldRollouts
+from tests.commands import spectator
 from tests.training.stand_ins import harness_sessions
 from tests.training.test_trl_rollouts import Letters, counted, engine, lost, prompts, trainer
 
@@ -68,9 +67,7 @@ class Kept:
         return [(one["role"], str(one["content"])) for one in self.calls[place].call.messages]
 
     def exported(self, form: str) -> list[dict[str, Any]]:
-        done = CliRunner().invoke(
-            main, ["export", "--all", "--data-dir", str(self.folder), "--format", form, "--out", "-"]
-        )
+        done = spectator("export", "--all", "--data-dir", self.folder, "--format", form, "--out", "-")
         assert done.exit_code == 0, done.output
         return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -157,7 +154,7 @@ def test_groups_of_a_recorded_run_hold_every_conversation(tmp_path: Path) -> Non
             episode.reset(seed=3)
             episode.answer(saying(9 if wrong else 1, "Well,"))
             episode.close()
-    done = CliRunner().invoke(main, ["export", "--all", "--data-dir", str(tmp_path), "--format", "groups"])
+    done = spectator("export", "--all", "--data-dir", tmp_path, "--format", "groups")
     (group,) = map(json.loads, done.stdout.splitlines())
     assert (group["state"], group["same_prompt"]) == ("complete", True)
     said = {

@@ -16,11 +16,11 @@ from unittest.mock import patch
 
 import httpx
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from spectator.cli import main
 from spectator.cli.captain import train
 from spectator.environments.cricket.trained.captain import CARD, FOLDER, WEIGHTS, card_of
+from tests.commands import spectator
 from tests.serving import ROOT, serve, test_settings
 
 PAGE = (ROOT / "docs" / "tutorials" / "train-a-captain.md").read_text(encoding="utf-8")
@@ -42,7 +42,7 @@ ELSEWHERE = ("spectator train", "spectator serve")
 
 
 def invoke(command: str) -> Result:
-    return CliRunner().invoke(main, shlex.split(command)[1:])
+    return spectator(*shlex.split(command)[1:])
 
 
 @pytest.fixture(scope="module")

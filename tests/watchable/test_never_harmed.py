@@ -20,8 +20,6 @@ import pytest
 from spectator.watchable import Spectator, Watchable, WatchedLoop, watch
 from tests.watchable.recorded import episodes_in, events_of, warnings_in
 
-pytestmark = pytest.mark.anyio
-
 ROOT = Path(__file__).resolve().parents[2]
 
 

@@ -19,8 +19,6 @@ from spectator.runs.run_folder import read_run
 from spectator.watchable import WatchedLoop, watch
 from tests.watchable.recorded import calls_of, episodes_in, events_of, warnings_in
 
-pytestmark = pytest.mark.anyio
-
 
 @pytest.fixture(autouse=True)
 def _logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -20,8 +20,6 @@ from spectator.watchable import WatchedLoop, watch, watchable
 from spectator.watchable.watched_loop import WatchedEpisode
 from tests.watchable.recorded import episodes_in, events_of
 
-pytestmark = pytest.mark.anyio
-
 ROOT = Path(__file__).resolve().parents[2]
 
 

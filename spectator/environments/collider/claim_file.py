@@ -284,11 +284,7 @@ def workspace(frozen: FrozenChannel, opened: Unblinded, mass_gev: float) -> dict
 
 def _sample(name: str, data: Any, factor: str) -> dict[str, Any]:
     values = [float(f"{value:.9g}") for value in data]
-    return {
-        "name": name,
-        "data": values,
-        "modifiers": [{"name": factor, "type": "normfactor", "data": None}],
-    }
+    return {"name": name, "data": values, "modifiers": [{"name": factor, "type": "normfactor", "data": None}]}
 
 
 def _bernstein(bins: int, order: int) -> list[Any]:

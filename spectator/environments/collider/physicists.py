@@ -384,10 +384,7 @@ class OraclePhysicist(PlannedPhysicist):
         money, days = self.budget - reserve, self.view["resource_usage"]["days_remaining"] - 70.0
         yield (
             "allocate_luminosity",
-            {
-                "luminosity_fb": self.affordable(beam, money, days),
-                "tuning_fraction": 0.02,
-            },
+            {"luminosity_fb": self.affordable(beam, money, days), "tuning_fraction": 0.02},
             "All of it.",
         )
         yield "collect_collisions", {}, "One run."

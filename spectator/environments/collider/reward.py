@@ -160,10 +160,7 @@ def _quality(
     measured = claim["measured"]
     honesty = 1.0 - min(1.0, abs(claim["z_global"] - measured["z_global"]))
     real = 0.0 if hit is None else 1.0
-    parts = {
-        "honest_z": (0.10, honesty),
-        "probability": (0.10, 1.0 - (claim["probability"] - real) ** 2),
-    }
+    parts = {"honest_z": (0.10, honesty), "probability": (0.10, 1.0 - (claim["probability"] - real) ** 2)}
     if hit is None:
         return parts | {"mass": (0.35, 0.0), "channel": (0.20, 0.0), "spin": (0.25, 0.0)}
     return parts | {

@@ -80,7 +80,6 @@ class ChannelTask:
     """A channel on offer in this campaign.
 
     Args:
-        name: Name of the channel.
         relative_resolution: Nominal sigma / mass, the same over the window.
         trigger_hz: Rate of its trigger item at ``trigger_gev``.
         trigger_gev: Threshold at which that rate holds.

@@ -9,7 +9,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Final
 
-from spectator.environments.collider import analysis
 from spectator.environments.collider.actions import (
     AGENT,
     ColliderAction,
@@ -158,8 +157,6 @@ CAPTAINS: Final = {
 
 def _prepare() -> None:
     """Import what analyses import at their first call, where it is installed."""
-    for name in analysis.__all__:
-        getattr(analysis, name)
     for name in ("iminuit", "scipy.optimize", "scipy.special"):
         with suppress(ImportError):  # the analysis that needs it says so
             import_module(name)

@@ -87,7 +87,6 @@ def rubric(
 
     Args:
         match: The match; ``None`` before the toss.
-        side: The side to score.
         rating: The other captain's rating, in Elo points above real sides.
         reward: The reward of the episode, which determines ``score``.
     """

@@ -206,10 +206,7 @@ def _with_traits(rng: random.Random, squad: Squad) -> Squad:
         squad.name,
         tuple(
             replace(
-                player,
-                bat_spin=trait("bat_spin"),
-                bat_short=trait("bat_short"),
-                bat_leg=trait("bat_leg"),
+                player, bat_spin=trait("bat_spin"), bat_short=trait("bat_short"), bat_leg=trait("bat_leg")
             )
             for player in squad.players
         ),

@@ -310,12 +310,7 @@ def _words(data: Mapping[str, Any]) -> str:
 
 
 def game_world(
-    name: str,
-    start: Callable[[], ForeignGame],
-    *,
-    title: str = "",
-    task: str = "",
-    max_turns: int = 1000,
+    name: str, start: Callable[[], ForeignGame], *, title: str = "", task: str = "", max_turns: int = 1000
 ) -> World:
     """Make a world of a game of another package.
 

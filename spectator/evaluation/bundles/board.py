@@ -90,7 +90,6 @@ def verified_result(
     """Return what a board shows of a verified bundle.
 
     Args:
-        manifest: The bundle's manifest.
         digest: The bundle's digest.
         verified_at: RFC 3339.
         verified_by: Version of this software.

@@ -140,7 +140,6 @@ def commitment(world: str, pack: Pack, phrase: str) -> str:
     """Commit to a secret phrase without revealing it.
 
     Args:
-        world: Name of the world.
         pack: The pack whose seeds are derived from the phrase.
         phrase: The secret phrase.
 

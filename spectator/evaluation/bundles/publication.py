@@ -59,7 +59,6 @@ class PrivateText:
 
     Args:
         what: Description that does not reveal it.
-        text: The text.
     """
 
     what: str
@@ -136,7 +135,6 @@ def need_none(text: str, private: Sequence[PrivateText], where: str) -> None:
     """Check that a text contains nothing private.
 
     Args:
-        text: The text to publish.
         private: Texts that it must not contain.
         where: Description of the text, for the error message.
 
@@ -170,7 +168,6 @@ def bundled_cast(captains: list[BundledCaptain], load: LoadWorld, clock: Clock) 
     Args:
         captains: The captains of the manifest.
         load: Loads the world itself.
-        clock: Time.
 
     Raises:
         BundleError: The manifest describes an invalid model.
@@ -242,7 +239,6 @@ class Published:
     """A written bundle.
 
     Args:
-        folder: Its folder.
         digest: Its digest, 64 hexadecimal digits.
         episodes: Number of episodes.
         bytes: Its size.
@@ -280,8 +276,6 @@ async def publish(
         kept: When the evaluation began, and its run.
         target: Folder of the bundle; an older bundle in it is replaced.
         private: Texts that must not be in the bundle.
-        clock: Time.
-        report: Called with the progress.
 
     Raises:
         ConfigurationError: The evaluation is not finished, a captain's decisions cannot be repeated, or a

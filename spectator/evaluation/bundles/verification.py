@@ -96,12 +96,8 @@ async def verify_bundle(
     explains what a bundle proves.
 
     Args:
-        bundle: The bundle.
-        clock: Time.
-        load: Loads its world.
         sample: Episodes to replay; ``None`` replays all. Records, seeds, schedule and results are always
             checked.
-        report: Called with the progress.
 
     Raises:
         BundleError: The manifest describes an invalid model.

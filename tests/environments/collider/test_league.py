@@ -10,9 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.environments.collider import strength
 from spectator.environments.collider.league import (
     DEVELOPMENT,
@@ -27,6 +25,7 @@ from spectator.environments.collider.league import (
     strength_model,
 )
 from spectator.errors import InvalidRequest
+from tests.commands import spectator
 from tools import collider_league
 
 PAGE = Path(__file__).resolve().parents[3] / "docs" / "evaluation.md"
@@ -40,7 +39,7 @@ def _fewer_toys(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(command: str) -> tuple[int, str]:
-    done = CliRunner().invoke(main, shlex.split(command))
+    done = spectator(*shlex.split(command))
     return done.exit_code, done.output
 
 

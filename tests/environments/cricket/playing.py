@@ -98,10 +98,7 @@ class Told:
 
 
 def play(
-    seed: int = 1,
-    home: str | Chooser = "heuristic",
-    away: str | Chooser = "heuristic",
-    **given: Any,
+    seed: int = 1, home: str | Chooser = "heuristic", away: str | Chooser = "heuristic", **given: Any
 ) -> Told:
     """Play a match to its end.
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.lookahead import category_values, situation_of
 from spectator.environments.cricket.oracle import worth_of
+from tests.commands import spectator
 from tests.environments.cricket.playing import begin, captain
 
 SAYS = "The next ball is: "
@@ -32,7 +31,7 @@ def test_what_it_foresees_as_batting_captain_is_what_happens_and_its_record_is_t
     tmp_path: Path,
 ) -> None:
     play = ["play", "cricket", "--captain", "oracle", "--seed", "4", "--option", "max_overs=2"]
-    played = CliRunner().invoke(main, [*play, "--data-dir", str(tmp_path)])
+    played = spectator(*play, "--data-dir", tmp_path)
     assert played.exit_code == 0, played.output
     events = [json.loads(line) for line in played.stdout.splitlines()]
     foreseen: str | None = None
@@ -49,7 +48,7 @@ def test_what_it_foresees_as_batting_captain_is_what_happens_and_its_record_is_t
             kept += 1
     assert kept >= 6
     assert tools >= {"plan_delivery", "plan_shot"}, "it plans as the planner does"
-    verified = CliRunner().invoke(main, ["verify", events[0]["episode_id"], "--data-dir", str(tmp_path)])
+    verified = spectator("verify", events[0]["episode_id"], "--data-dir", tmp_path)
     assert verified.exit_code == 0, verified.output
 
 

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.environments.cricket import WORLD
+from tests.commands import spectator
 from tests.openenv.conftest import open_client
 from tests.serving import Serving, serve, test_settings
 
@@ -33,7 +32,7 @@ def asked(decisions: str, reward: str) -> dict[str, Any]:
 
 def on_the_command_line(command: str, decisions: str, reward: str, *arguments: str) -> str:
     options = [f"--option={name}={value}" for name, value in asked(decisions, reward).items()]
-    done = CliRunner().invoke(main, [command, "cricket", "--pack", PACK, *options, *arguments])
+    done = spectator(command, "cricket", "--pack", PACK, *options, *arguments)
     assert done.exit_code == 0, done.output
     return done.stdout
 
@@ -79,7 +78,7 @@ def test_the_same_match_over_http_and_on_the_command_line(
     assert world_events(played) == world_events(over_http)
     record = tmp_path / "match.ndjson"
     record.write_text(told)
-    verified = CliRunner().invoke(main, ["verify", str(record)])
+    verified = spectator("verify", record)
     assert verified.exit_code == 0 and "every event" in verified.output
 
 

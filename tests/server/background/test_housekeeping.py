@@ -18,13 +18,10 @@ from tests.journal.test_retention import fill, names
 from tests.serving import serve, test_settings
 
 
-def test_the_oldest_go_at_the_start_and_it_is_told(tmp_path: Path) -> None:
-    async def make() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        await fill(journal, 5)
-        await journal.aclose()
-
-    run(make())
+async def test_the_oldest_go_at_the_start_and_it_is_told(tmp_path: Path) -> None:
+    journal = await SqlJournal.open(url_of(tmp_path))
+    await fill(journal, 5)
+    await journal.aclose()
     with serve(test_settings(tmp_path, keep_episodes=2)) as serving:
         told = {"spectator_episodes_pruned_total 4.0", "spectator_journal_episodes 2.0"}
         while not told <= {*serving.client.get("/metrics").text.splitlines()}:
@@ -34,29 +31,26 @@ def test_the_oldest_go_at_the_start_and_it_is_told(tmp_path: Path) -> None:
         assert serving.client.get("/api/episodes/ep-05").status_code == 404
 
 
-def test_nothing_is_removed_before_it_is_known_what_ran_before(tmp_path: Path) -> None:
+async def test_nothing_is_removed_before_it_is_known_what_ran_before(tmp_path: Path) -> None:
     """What was spent today is read from the episodes that may go."""
     recovered_by_then: list[bool] = []
 
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        recovered = asyncio.Event()
+    journal = await SqlJournal.open(url_of(tmp_path))
+    recovered = asyncio.Event()
 
-        class Noting(Housekeeper):
-            async def tidy(self) -> None:
-                recovered_by_then.append(recovered.is_set())
-                await super().tidy()
+    class Noting(Housekeeper):
+        async def tidy(self) -> None:
+            recovered_by_then.append(recovered.is_set())
+            await super().tidy()
 
-        clock = ManualClock()
-        running = asyncio.get_running_loop().create_task(Noting(journal, Keep(), clock).run(recovered))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        recovered.set()
-        await until(lambda: clock.sleepers == 1)
-        running.cancel()
-        await journal.aclose()
-
-    run(scenario())
+    clock = ManualClock()
+    running = asyncio.get_running_loop().create_task(Noting(journal, Keep(), clock).run(recovered))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    recovered.set()
+    await until(lambda: clock.sleepers == 1)
+    running.cancel()
+    await journal.aclose()
     assert recovered_by_then == [True]
 
 
@@ -81,7 +75,7 @@ def test_a_journal_that_fails_is_tried_again(tmp_path: Path, caplog: pytest.LogC
     assert "cannot remove old episodes" in caplog.text
 
 
-def test_a_clock_that_jumps_ahead_removes_nothing(tmp_path: Path) -> None:
+async def test_a_clock_that_jumps_ahead_removes_nothing(tmp_path: Path) -> None:
     class Jumping(ManualClock):
         """A wall clock that can be set wrong."""
 
@@ -90,21 +84,18 @@ def test_a_clock_that_jumps_ahead_removes_nothing(tmp_path: Path) -> None:
         def now(self) -> datetime:
             return super().now() + self.ahead
 
-    async def scenario() -> None:
-        journal = await SqlJournal.open(url_of(tmp_path))
-        await fill(journal, 3)
-        clock = Jumping()
-        before = await names(journal)
-        housekeeper = Housekeeper(journal, Keep(days=3000), clock)
-        clock.ahead = timedelta(days=4000)
-        await housekeeper.tidy()
-        assert await names(journal) == before
-        clock.advance(4000 * 86_400.0)
-        await housekeeper.tidy()
-        assert await names(journal) == ["ep-0-unended"], "what has really passed counts"
-        await journal.aclose()
-
-    run(scenario())
+    journal = await SqlJournal.open(url_of(tmp_path))
+    await fill(journal, 3)
+    clock = Jumping()
+    before = await names(journal)
+    housekeeper = Housekeeper(journal, Keep(days=3000), clock)
+    clock.ahead = timedelta(days=4000)
+    await housekeeper.tidy()
+    assert await names(journal) == before
+    clock.advance(4000 * 86_400.0)
+    await housekeeper.tidy()
+    assert await names(journal) == ["ep-0-unended"], "what has really passed counts"
+    await journal.aclose()
 
 
 @pytest.mark.parametrize("damage", ["garbage", "truncated", "short"])

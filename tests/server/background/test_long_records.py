@@ -18,8 +18,6 @@ from spectator.journal.sql_journal import SqlJournal
 from tests.episodes.long_record import EPISODE, long_journal
 from tests.fakes import until
 
-pytestmark = pytest.mark.anyio
-
 
 class Looked:
     """What would go through records, and notes which."""

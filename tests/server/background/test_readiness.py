@@ -64,33 +64,27 @@ def test_spending_that_cannot_be_counted_is_counted_again_and_holds_up_everythin
     assert asked == [0.0, RETRY_S, 2 * RETRY_S]
 
 
-def test_a_server_that_goes_away_while_it_counts_leaves_the_rest(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        counting = asyncio.Event()
+async def test_a_server_that_goes_away_while_it_counts_leaves_the_rest(tmp_path: Path) -> None:
+    counting = asyncio.Event()
 
-        async def count() -> None:
-            counting.set()
-            await asyncio.get_running_loop().create_future()
+    async def count() -> None:
+        counting.set()
+        await asyncio.get_running_loop().create_future()
 
-        journal, ready = await readiness(tmp_path, count, ManualClock())
-        running = asyncio.get_running_loop().create_task(ready.run())
-        await counting.wait()
-        await ready.aclose()
-        await running
-        assert not ready.ready and len(await journal.read("ep-1")) == 2
-        await journal.aclose()
-
-    asyncio.run(scenario())
+    journal, ready = await readiness(tmp_path, count, ManualClock())
+    running = asyncio.get_running_loop().create_task(ready.run())
+    await counting.wait()
+    await ready.aclose()
+    await running
+    assert not ready.ready and len(await journal.read("ep-1")) == 2
+    await journal.aclose()
 
 
-def test_what_is_no_failure_of_the_journal_is_not_tried_for_ever(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async def count() -> None:
-            raise ZeroDivisionError
+async def test_what_is_no_failure_of_the_journal_is_not_tried_for_ever(tmp_path: Path) -> None:
+    async def count() -> None:
+        raise ZeroDivisionError
 
-        journal, ready = await readiness(tmp_path, count, ManualClock())
-        with pytest.raises(ZeroDivisionError):
-            await ready.run()
-        await journal.aclose()
-
-    asyncio.run(scenario())
+    journal, ready = await readiness(tmp_path, count, ManualClock())
+    with pytest.raises(ZeroDivisionError):
+        await ready.run()
+    await journal.aclose()

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from spectator.catalog import load_world
-from spectator.cli import main
 from spectator.evaluation.bundles.board import keep_verified, shipped_results
+from tests.commands import spectator
 from tests.evaluation.verified import a_verified_result
 from tests.serving import Serving, serve, test_settings
 
@@ -161,9 +160,8 @@ def test_a_restart_keeps_what_was_read(tmp_path: Path) -> None:
 def test_evaluations_rank_and_single_matches_stand_apart_with_the_reason(tmp_path: Path) -> None:
     """The folder of an evaluation is served: its captains rank; a match that is added to it does not."""
     out = tmp_path / "evaluation"
-    done = CliRunner().invoke(
-        main,
-        ["evaluate", "--captains", "tactician,anchor", "--matches", "4", "--overs", "1", "--out", str(out)],
+    done = spectator(
+        "evaluate", "--captains", "tactician,anchor", "--matches", "4", "--overs", "1", "--out", out
     )
     assert done.exit_code == 0, done.stderr
     with serve(test_settings(out, environment="cricket")) as serving:

@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from pyarrow import parquet
 
 from spectator import catalog
-from spectator.cli import main
+from tests.commands import spectator
 from tests.profiled_worlds import NAMES
 from tests.server.watching import watch
 from tests.serving import PATIENCE_S, Serving, serve, test_settings
@@ -68,7 +67,7 @@ def test_the_sum_of_the_exported_rewards_is_the_score(serving: Serving, tmp_path
     scores = {name: serving.finish(one)["score"] for name, one in ids.items()}
     out = tmp_path / "episodes.parquet"
     options = ("--data-dir", str(tmp_path), "--format", "parquet", "--out", str(out))
-    result = CliRunner().invoke(main, ["export", "--all", *options])
+    result = spectator("export", "--all", *options)
     assert result.exit_code == 0, result.stderr
     rows = parquet.read_table(out).to_pylist()
     for name, episode in ids.items():
@@ -76,10 +75,10 @@ def test_the_sum_of_the_exported_rewards_is_the_score(serving: Serving, tmp_path
         taken = [row["reward"] for row in mine if row["type"] == "step.taken"]
         decided = [row["reward"] for row in mine if row["type"] == "decision.made"]
         assert sum(taken) == sum(decided) == scores[name] == mine[0]["episode_score"], name
-        lines = CliRunner().invoke(main, ["export", episode, "--data-dir", str(tmp_path)]).stdout.splitlines()
+        lines = spectator("export", episode, "--data-dir", tmp_path).stdout.splitlines()
         events = [json.loads(line) for line in lines]
         assert sum(one["data"]["reward"] for one in events if one["type"] == "step.taken") == scores[name]
-    verified = CliRunner().invoke(main, ["verify", ids["trading"], "--data-dir", str(tmp_path)])
+    verified = spectator("verify", ids["trading"], "--data-dir", tmp_path)
     assert verified.exit_code == 0, verified.output
 
 

@@ -9,15 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from server.settings import Settings
-from spectator.cli import main
 from spectator.json_values import apply_patch
 from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
+from tests.commands import spectator
 from tests.following.gated_run import gated_run
 from tests.rollouts.exported_run import play_run
 from tests.serving import Serving, serve, test_settings
@@ -191,7 +190,7 @@ def test_labels_by_people_become_preferences_and_touch_no_record(
     assert (note["label"], note["turn"], note["author"]) == ("good", None, "Ada")
     notes, out = data / "notes.ndjson", tmp_path / "pairs.jsonl"
     asked = ["rollouts", "export", str(root / "first"), "--format", "preferences", "--notes", str(notes)]
-    result = CliRunner().invoke(main, [*asked, "--out", str(out)])
+    result = spectator(*asked, "--out", out)
     assert result.exit_code == 0, result.output
     pairs = [json.loads(line) for line in out.read_text().splitlines()]
     assert pairs

@@ -22,76 +22,64 @@ from tests.serving import serve, test_settings
 TOKEN = "a-token-of-the-operator"
 
 
-def test_of_a_crowd_one_begins_at_a_time_and_addresses_take_turns() -> None:
-    async def play() -> None:
-        turns, begun, passes = RequestScheduler(lambda: True), list[tuple[str, int]](), 0
+async def test_of_a_crowd_one_begins_at_a_time_and_addresses_take_turns() -> None:
+    turns, begun, passes = RequestScheduler(lambda: True), list[tuple[str, int]](), 0
 
-        async def count_passes() -> None:
-            nonlocal passes
-            while True:
-                passes += 1
-                await asyncio.sleep(0)
+    async def count_passes() -> None:
+        nonlocal passes
+        while True:
+            passes += 1
+            await asyncio.sleep(0)
 
-        async def ask(address: str) -> None:
-            await turns.take(address)
-            begun.append((address, passes))
+    async def ask(address: str) -> None:
+        await turns.take(address)
+        begun.append((address, passes))
 
-        counting = asyncio.create_task(count_passes())
-        await asyncio.gather(*(ask(address) for address in ["a"] * 20 + ["b"] * 2 + ["c"]))
-        counting.cancel()
-        assert [address for address, _ in begun[:6]] == ["a", "a", "b", "c", "a", "b"]
-        assert len({during for _, during in begun}) == 23, "the loop did all else between two of them"
-        assert turns.waiting == 0
-
-    asyncio.run(play())
+    counting = asyncio.create_task(count_passes())
+    await asyncio.gather(*(ask(address) for address in ["a"] * 20 + ["b"] * 2 + ["c"]))
+    counting.cancel()
+    assert [address for address, _ in begun[:6]] == ["a", "a", "b", "c", "a", "b"]
+    assert len({during for _, during in begun}) == 23, "the loop did all else between two of them"
+    assert turns.waiting == 0
 
 
-def test_nobody_waits_where_nothing_is_played() -> None:
-    async def play() -> None:
-        turns = RequestScheduler(lambda: False)
-        async with asyncio.timeout(60):
-            for _ in range(3):
-                await turns.take("a")
-        assert not turns.waiting
-
-    asyncio.run(play())
+async def test_nobody_waits_where_nothing_is_played() -> None:
+    turns = RequestScheduler(lambda: False)
+    async with asyncio.timeout(60):
+        for _ in range(3):
+            await turns.take("a")
+    assert not turns.waiting
 
 
-def test_who_leaves_before_its_turn_keeps_nobody_waiting() -> None:
-    async def play() -> None:
-        turns = RequestScheduler(lambda: True)
-        await turns.take("a")
-        waiting = [asyncio.create_task(turns.take("a")) for _ in range(5)]
-        await asyncio.sleep(0)
-        for one in waiting[:4]:
-            one.cancel()
-        async with asyncio.timeout(60):
-            await waiting[4]
-            await turns.take("b")
-
-    asyncio.run(play())
+async def test_who_leaves_before_its_turn_keeps_nobody_waiting() -> None:
+    turns = RequestScheduler(lambda: True)
+    await turns.take("a")
+    waiting = [asyncio.create_task(turns.take("a")) for _ in range(5)]
+    await asyncio.sleep(0)
+    for one in waiting[:4]:
+        one.cancel()
+    async with asyncio.timeout(60):
+        await waiting[4]
+        await turns.take("b")
 
 
-def test_messages_wait_for_their_turn_and_refused_ones_make_it_longer() -> None:
-    async def play() -> None:
-        clock = ManualClock()
-        settings = Settings(requests_per_minute=60)
-        ledger = SpendLedger(Caps(), Caps(), clock)
-        budget = Budget(settings, clock, Guard(settings, clock), ledger)
-        for _ in range(60):
-            await ClientAccount(budget, "a").admit_message()
-        budget.requests.spend(REFUSED_MESSAGE, "a")
-        late = asyncio.create_task(ClientAccount(budget, "a").admit_message())
-        await until(lambda: clock.sleepers == 1)
-        await ClientAccount(budget, "b").admit_message()
-        clock.advance(REFUSED_MESSAGE - 1)
-        await asyncio.sleep(0)
-        assert not late.done()
-        clock.advance(2.0)
-        await late
-        assert budget.requests.wait_s("a") == 0.0
-
-    asyncio.run(play())
+async def test_messages_wait_for_their_turn_and_refused_ones_make_it_longer() -> None:
+    clock = ManualClock()
+    settings = Settings(requests_per_minute=60)
+    ledger = SpendLedger(Caps(), Caps(), clock)
+    budget = Budget(settings, clock, Guard(settings, clock), ledger)
+    for _ in range(60):
+        await ClientAccount(budget, "a").admit_message()
+    budget.requests.spend(REFUSED_MESSAGE, "a")
+    late = asyncio.create_task(ClientAccount(budget, "a").admit_message())
+    await until(lambda: clock.sleepers == 1)
+    await ClientAccount(budget, "b").admit_message()
+    clock.advance(REFUSED_MESSAGE - 1)
+    await asyncio.sleep(0)
+    assert not late.done()
+    clock.advance(2.0)
+    await late
+    assert budget.requests.wait_s("a") == 0.0
 
 
 def test_an_address_that_asks_too_often_is_refused_before_anything_else(

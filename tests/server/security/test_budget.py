@@ -154,30 +154,27 @@ def test_a_server_counts_what_it_records(tmp_path: Path) -> None:
         assert taken["limit"] == 0.02 and list(taken["addresses"]) == ["127.0.0.x"]
 
 
-def test_whoever_waits_gets_the_next_place_and_one_address_keeps_nobody_waiting() -> None:
-    async def scenario() -> None:
-        places, order = ConcurrencyLimit(3, 2), list[str]()
-        leave = asyncio.Event()
+async def test_whoever_waits_gets_the_next_place_and_one_address_keeps_nobody_waiting() -> None:
+    places, order = ConcurrencyLimit(3, 2), list[str]()
+    leave = asyncio.Event()
 
-        async def read(name: str, address: str) -> None:
-            async with places.hold(address):
-                order.append(name)
-                await leave.wait()
+    async def read(name: str, address: str) -> None:
+        async with places.hold(address):
+            order.append(name)
+            await leave.wait()
 
-        readers = [asyncio.create_task(read(f"a{number}", "a")) for number in range(4)]
-        await asyncio.sleep(0)
-        readers.append(asyncio.create_task(read("b0", "b")))
-        readers.append(asyncio.create_task(read("c0", "c")))
-        await asyncio.sleep(0)
-        assert order == ["a0", "a1", "b0"] and places.waiting == 3
-        assert places.held == {"a": 2, "b": 1}
-        readers[2].cancel()
-        leave.set()
-        await asyncio.gather(*readers, return_exceptions=True)
-        assert order == ["a0", "a1", "b0", "a3", "c0"]
-        assert places.held == {} and places.waiting == 0
-
-    asyncio.run(scenario())
+    readers = [asyncio.create_task(read(f"a{number}", "a")) for number in range(4)]
+    await asyncio.sleep(0)
+    readers.append(asyncio.create_task(read("b0", "b")))
+    readers.append(asyncio.create_task(read("c0", "c")))
+    await asyncio.sleep(0)
+    assert order == ["a0", "a1", "b0"] and places.waiting == 3
+    assert places.held == {"a": 2, "b": 1}
+    readers[2].cancel()
+    leave.set()
+    await asyncio.gather(*readers, return_exceptions=True)
+    assert order == ["a0", "a1", "b0", "a3", "c0"]
+    assert places.held == {} and places.waiting == 0
 
 
 def test_nobody_waits_for_ever_and_not_everybody_may_wait() -> None:

@@ -61,10 +61,7 @@ def test_strangers_get_what_is_offered_and_the_operator_anything(
     tmp_path: Path, body: dict[str, Any], field: str, rule: str
 ) -> None:
     settings = test_settings(
-        tmp_path,
-        worlds=("cricket", "counting"),
-        option_limits=PUBLIC["option_limits"],
-        operator_token=TOKEN,
+        tmp_path, worlds=("cricket", "counting"), option_limits=PUBLIC["option_limits"], operator_token=TOKEN
     )
     with serve(settings) as serving:
         refused = serving.client.post("/custom/start_episode", json=body)

@@ -268,21 +268,18 @@ class Wanderer:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_whatever_viewers_do_they_end_with_the_fold_of_the_record(tmp_path: Path, seed: int) -> None:
-    async def run() -> None:
-        async with open_services(test_settings(tmp_path)) as services:
-            request = EpisodeRequest("counting", pace=Pace.MAX, captain="random", options={"turns": 300})
-            live = await services.supervisor.start(request)
-            wanderers = [Wanderer(random.Random(f"{seed}/{number}")) for number in range(40)]
-            walks: list[Coroutine[Any, Any, None]] = [
-                wanderer.wander(services, live.episode_id) for wanderer in wanderers
-            ]
-            await asyncio.gather(*walks)
-            record = await services.journal.read(live.episode_id)
-            final = replay_state(record)
-            assert all(wanderer.seq == len(record) for wanderer in wanderers)
-            assert all(wanderer.state == final for wanderer in wanderers)
-            assert len(services.audience) == 0
-            assert services.bus.listeners(live.episode_id) == 0
-
-    asyncio.run(run())
+async def test_whatever_viewers_do_they_end_with_the_fold_of_the_record(tmp_path: Path, seed: int) -> None:
+    async with open_services(test_settings(tmp_path)) as services:
+        request = EpisodeRequest("counting", pace=Pace.MAX, captain="random", options={"turns": 300})
+        live = await services.supervisor.start(request)
+        wanderers = [Wanderer(random.Random(f"{seed}/{number}")) for number in range(40)]
+        walks: list[Coroutine[Any, Any, None]] = [
+            wanderer.wander(services, live.episode_id) for wanderer in wanderers
+        ]
+        await asyncio.gather(*walks)
+        record = await services.journal.read(live.episode_id)
+        final = replay_state(record)
+        assert all(wanderer.seq == len(record) for wanderer in wanderers)
+        assert all(wanderer.state == final for wanderer in wanderers)
+        assert len(services.audience) == 0
+        assert services.bus.listeners(live.episode_id) == 0

@@ -13,8 +13,6 @@ from spectator.clock import Clock
 from tests.fakes import ManualClock, until
 from tests.server.playing import Names
 
-pytestmark = pytest.mark.anyio
-
 
 class Counter(PolledBoard):
     """Counts how often it is looked at; a look takes as long as it is told to."""

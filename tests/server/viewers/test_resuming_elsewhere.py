@@ -74,50 +74,44 @@ async def following(record: Any) -> AsyncIterator[FollowedEpisodes]:
         followed.stop()
 
 
-def test_what_is_followed_already_is_brought_up_to_what_a_viewer_has_seen() -> None:
+async def test_what_is_followed_already_is_brought_up_to_what_a_viewer_has_seen() -> None:
     record: Any = Record()
 
-    async def resume() -> list[tuple[int, int]]:
-        async with following(record) as followed:
-            await followed.follow(EPISODE)
-            view = followed.live(EPISODE)
-            assert view is not None
-            await view.open()
-            record.reads = 0
-            found = []
-            for seen_seq in (0, 1, 250, 250):
-                record.go_on(300 if seen_seq == 250 else 0)
-                await asyncio.gather(*(followed.reach(EPISODE, Position("e1", seen_seq)) for _ in range(20)))
-                found.append((view.head_seq, record.reads))
-        return found
-
-    (by_nobody, none), (as_far, no_more), (further, read), (again, reads) = asyncio.run(resume())
+    async with following(record) as followed:
+        await followed.follow(EPISODE)
+        view = followed.live(EPISODE)
+        assert view is not None
+        await view.open()
+        record.reads = 0
+        found = []
+        for seen_seq in (0, 1, 250, 250):
+            record.go_on(300 if seen_seq == 250 else 0)
+            await asyncio.gather(*(followed.reach(EPISODE, Position("e1", seen_seq)) for _ in range(20)))
+            found.append((view.head_seq, record.reads))
+    (by_nobody, none), (as_far, no_more), (further, read), (again, reads) = found
     assert (by_nobody, none, as_far, no_more) == (1, 0, 1, 0), "who is no further needs no reading"
     assert (further, read) == (301, 2), "all who wait for the same event read it once"
     assert (again, reads) == (further, read)
 
 
-def test_a_look_reads_only_what_no_notice_told_of() -> None:
+async def test_a_look_reads_only_what_no_notice_told_of() -> None:
     record: Any = Record()
 
-    async def follow() -> list[tuple[int, int]]:
-        async with following(record) as followed:
-            await followed.follow(EPISODE)
-            view = followed.live(EPISODE)
-            assert view is not None
-            await view.open()
+    async with following(record) as followed:
+        await followed.follow(EPISODE)
+        view = followed.live(EPISODE)
+        assert view is not None
+        await view.open()
+        await followed.look()
+        found = []
+        for told in (True, False):
+            record.go_on(3)
+            if told:
+                await followed._advance_woken({EPISODE})
+            record.reads = 0
             await followed.look()
-            found = []
-            for told in (True, False):
-                record.go_on(3)
-                if told:
-                    await followed._advance_woken({EPISODE})
-                record.reads = 0
-                await followed.look()
-                found.append((view.head_seq, record.reads))
-        return found
-
-    assert asyncio.run(follow()) == [(4, 0), (7, 1)]
+            found.append((view.head_seq, record.reads))
+    assert found == [(4, 0), (7, 1)]
 
 
 def test_an_episode_that_somebody_comes_to_during_a_look_is_followed_on() -> None:
@@ -141,18 +135,15 @@ def test_an_episode_that_somebody_comes_to_during_a_look_is_followed_on() -> Non
     assert asyncio.run(look()) == [True, True]
 
 
-def test_an_episode_whose_epoch_changes_before_the_first_look_is_followed_again() -> None:
+async def test_an_episode_whose_epoch_changes_before_the_first_look_is_followed_again() -> None:
     class Renumbered(Record):
         async def heads(self, episode_ids: Collection[str]) -> dict[str, tuple[int, str]]:
             return dict.fromkeys(episode_ids, (len(self.events), "e2"))
 
-    async def follow() -> bool:
-        async with following(Renumbered()) as followed:
-            await followed.follow(EPISODE)
-            await followed.look()
-        return followed.live(EPISODE) is None
-
-    assert asyncio.run(follow()), "its viewers are closed, and connect again"
+    async with following(Renumbered()) as followed:
+        await followed.follow(EPISODE)
+        await followed.look()
+    assert followed.live(EPISODE) is None, "its viewers are closed, and connect again"
 
 
 def test_a_viewer_that_has_seen_what_the_record_lost_waits_for_another_epoch() -> None:
@@ -247,19 +238,16 @@ def test_what_is_missing_after_a_look_is_read_at_the_next_and_not_for_ever() -> 
     assert asyncio.run(look()) == [(2, 2), (2, 1), (5, 1), (5, 0), (5, 1), (5, 1), (5, 1), (5, 0)]
 
 
-def test_a_server_that_leaves_does_not_wait_until_nobody_has_watched_for_long() -> None:
+async def test_a_server_that_leaves_does_not_wait_until_nobody_has_watched_for_long() -> None:
     """Until it has left it keeps its leases, and nobody plays its episodes on."""
     record: Any = Record()
 
-    async def leave() -> None:
-        async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
-            followed = FollowedEpisodes(record, record, record, ManualClock(), tasks)
-            await followed.follow(EPISODE)
-            await asyncio.sleep(0)
-            followed.stop()
-            await followed.follow("ep-2")
-
-    asyncio.run(leave())
+    async with asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+        followed = FollowedEpisodes(record, record, record, ManualClock(), tasks)
+        await followed.follow(EPISODE)
+        await asyncio.sleep(0)
+        followed.stop()
+        await followed.follow("ep-2")
 
 
 def test_one_of_several_that_cannot_be_read_holds_up_no_other() -> None:
@@ -297,39 +285,33 @@ class NothingHere:
         return None
 
 
-def test_viewers_who_come_at_once_ask_for_an_episode_once_and_those_after_them_never() -> None:
+async def test_viewers_who_come_at_once_ask_for_an_episode_once_and_those_after_them_never() -> None:
     record: Any = Record()
     here: Any = NothingHere()
 
-    async def come() -> list[int]:
-        async with following(record) as followed:
-            shown = WatchableEpisodes(here, here, record, here, followed)
-            asked: list[int] = []
-            for viewers in (1, 50, 50):
-                if viewers == 50 and len(asked) == 1:
-                    followed._followed.clear()
-                await asyncio.gather(*(shown.settled(EPISODE) for _ in range(viewers)))
-                assert shown.live(EPISODE) is not None
-                asked.append(record.questions)
-        return asked
-
-    alone, together, later = asyncio.run(come())
+    async with following(record) as followed:
+        shown = WatchableEpisodes(here, here, record, here, followed)
+        asked: list[int] = []
+        for viewers in (1, 50, 50):
+            if viewers == 50 and len(asked) == 1:
+                followed._followed.clear()
+            await asyncio.gather(*(shown.settled(EPISODE) for _ in range(viewers)))
+            assert shown.live(EPISODE) is not None
+            asked.append(record.questions)
+    alone, together, later = asked
     assert alone > 0
     assert together == 2 * alone, "fifty who come together ask as often as one"
     assert later == together, "who comes to what is followed asks nothing"
 
 
-def test_who_stops_waiting_for_an_episode_does_not_stop_it_for_the_others() -> None:
+async def test_who_stops_waiting_for_an_episode_does_not_stop_it_for_the_others() -> None:
     record: Any = Record()
     here: Any = NothingHere()
 
-    async def come() -> bool:
-        async with following(record) as followed:
-            shown = WatchableEpisodes(here, here, record, here, followed)
-            gone, stays = (asyncio.ensure_future(shown.settled(EPISODE)) for _ in range(2))
-            await asyncio.sleep(0)
-            gone.cancel()
-            await stays
-        return gone.cancelled() and shown.live(EPISODE) is not None
-
-    assert asyncio.run(come())
+    async with following(record) as followed:
+        shown = WatchableEpisodes(here, here, record, here, followed)
+        gone, stays = (asyncio.ensure_future(shown.settled(EPISODE)) for _ in range(2))
+        await asyncio.sleep(0)
+        gone.cancel()
+        await stays
+    assert gone.cancelled() and shown.live(EPISODE) is not None

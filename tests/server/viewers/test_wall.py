@@ -58,36 +58,33 @@ def test_every_running_episode_is_a_tile(tmp_path: Path) -> None:
             assert tiles[first]["reason"] == "stopped"
 
 
-def test_the_tile_of_an_episode_that_records_no_view_follows_it_too(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        clock = ManualClock()
-        journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
-        async with supervising(journal=journal) as stage:
-            wall = Wall(stage.supervisor, clock, stage.supervisor._tasks, Names())
-            episode = await stage.start(pace=Pace.BROADCAST, view="derived", options={"turns": 1000})
-            looker = Looker(wall)
-            (whole,) = await looker.catch_up()
-            tiles = whole["tiles"]
+async def test_the_tile_of_an_episode_that_records_no_view_follows_it_too(tmp_path: Path) -> None:
+    clock = ManualClock()
+    journal = await SqlJournal.open(f"sqlite:///{tmp_path / 'journal.db'}")
+    async with supervising(journal=journal) as stage:
+        wall = Wall(stage.supervisor, clock, stage.supervisor._tasks, Names())
+        episode = await stage.start(pace=Pace.BROADCAST, view="derived", options={"turns": 1000})
+        looker = Looker(wall)
+        (whole,) = await looker.catch_up()
+        tiles = whole["tiles"]
 
-            async def shows(status: str) -> None:
-                nonlocal tiles
-                while tiles[episode.episode_id]["status"] != status:
-                    await until(lambda: clock.sleepers > 0)
-                    clock.advance(INTERVAL_S)
-                    await asyncio.sleep(0)
-                    for frame in await looker.catch_up():
-                        tiles = apply_patch(tiles, frame["tiles"])
+        async def shows(status: str) -> None:
+            nonlocal tiles
+            while tiles[episode.episode_id]["status"] != status:
+                await until(lambda: clock.sleepers > 0)
+                clock.advance(INTERVAL_S)
+                await asyncio.sleep(0)
+                for frame in await looker.catch_up():
+                    tiles = apply_patch(tiles, frame["tiles"])
 
-            for change, status in ((episode.pause, "paused"), (episode.resume, "live")):
-                await change("test")
-                await asyncio.wait_for(shows(status), 20)
-            await stage.supervisor.stop(None, by="test")
-            await asyncio.wait_for(shows("ended"), 20)
-            assert tiles[episode.episode_id]["reason"] == "stopped"
-            looker.show.leave()
-        await journal.aclose()
-
-    asyncio.run(scenario())
+        for change, status in ((episode.pause, "paused"), (episode.resume, "live")):
+            await change("test")
+            await asyncio.wait_for(shows(status), 20)
+        await stage.supervisor.stop(None, by="test")
+        await asyncio.wait_for(shows("ended"), 20)
+        assert tiles[episode.episode_id]["reason"] == "stopped"
+        looker.show.leave()
+    await journal.aclose()
 
 
 def test_a_tile_tells_chances_and_what_is_drawn_where_the_world_does(tmp_path: Path) -> None:
@@ -186,46 +183,43 @@ class Looker:
         self.viewer.hold()
 
 
-def test_who_falls_behind_is_given_the_whole_and_the_end_glows_for_a_while() -> None:
-    async def scenario() -> None:
-        clock = ManualClock()
-        async with supervising(slots=2) as stage:
-            wall = Wall(stage.supervisor, clock, stage.supervisor._tasks, Names())
-            episode = await stage.start(pace=Pace.BROADCAST, options={"turns": 1000})
-            quick, slow = Looker(wall), Looker(wall)
-            for looker in (quick, slow):
-                assert [frame["frame"] for frame in await looker.catch_up()] == ["wall"]
+async def test_who_falls_behind_is_given_the_whole_and_the_end_glows_for_a_while() -> None:
+    clock = ManualClock()
+    async with supervising(slots=2) as stage:
+        wall = Wall(stage.supervisor, clock, stage.supervisor._tasks, Names())
+        episode = await stage.start(pace=Pace.BROADCAST, options={"turns": 1000})
+        quick, slow = Looker(wall), Looker(wall)
+        for looker in (quick, slow):
+            assert [frame["frame"] for frame in await looker.catch_up()] == ["wall"]
 
-            async def tick() -> None:
-                await until(lambda: clock.sleepers > 0)
-                clock.advance(INTERVAL_S)
-                for _ in range(20):
-                    await asyncio.sleep(0)
+        async def tick() -> None:
+            await until(lambda: clock.sleepers > 0)
+            clock.advance(INTERVAL_S)
+            for _ in range(20):
+                await asyncio.sleep(0)
 
-            slow.stall()
-            await episode.pause("test")
-            await tick()
-            assert quick.viewer.caught_up and [frame["frame"] for frame in await quick.catch_up()] == [
-                "wall.changed"
-            ]
-            await episode.resume("test")
-            await tick()
-            assert [frame["frame"] for frame in await quick.catch_up()] == ["wall.changed"]
-            (whole,) = await slow.catch_up()
-            assert (whole["frame"], whole["version"]) == ("wall", wall.version)
-            assert wall.now() is wall.now(), "encoded once"
-            await tick()
-            assert await quick.catch_up() == await slow.catch_up() == [], "nothing has changed"
-            await stage.supervisor.stop(None, by="test")
-            await tick()
-            for looker in (quick, slow):
-                (change,) = await looker.catch_up()
-                assert change["tiles"][episode.episode_id]["reason"] == "stopped"
-            clock.advance(RESULT_S)
-            await tick()
-            assert json.loads(wall.now().text)["tiles"] == {}
-            for looker in (quick, slow):
-                looker.show.leave()
-            assert not wall._viewers
-
-    asyncio.run(scenario())
+        slow.stall()
+        await episode.pause("test")
+        await tick()
+        assert quick.viewer.caught_up and [frame["frame"] for frame in await quick.catch_up()] == [
+            "wall.changed"
+        ]
+        await episode.resume("test")
+        await tick()
+        assert [frame["frame"] for frame in await quick.catch_up()] == ["wall.changed"]
+        (whole,) = await slow.catch_up()
+        assert (whole["frame"], whole["version"]) == ("wall", wall.version)
+        assert wall.now() is wall.now(), "encoded once"
+        await tick()
+        assert await quick.catch_up() == await slow.catch_up() == [], "nothing has changed"
+        await stage.supervisor.stop(None, by="test")
+        await tick()
+        for looker in (quick, slow):
+            (change,) = await looker.catch_up()
+            assert change["tiles"][episode.episode_id]["reason"] == "stopped"
+        clock.advance(RESULT_S)
+        await tick()
+        assert json.loads(wall.now().text)["tiles"] == {}
+        for looker in (quick, slow):
+            looker.show.leave()
+        assert not wall._viewers

@@ -264,10 +264,7 @@ def fit_resonance(
 
 
 def fit_resonances(
-    edges_gev: ArrayLike,
-    counts: ArrayLike,
-    window_gev: Window | None = None,
-    mass_gev: float | None = None,
+    edges_gev: ArrayLike, counts: ArrayLike, window_gev: Window | None = None, mass_gev: float | None = None
 ) -> tuple[ResonanceFit, ...]:
     """Fit the peaks of a window together and report each, ordered by mass.
 

@@ -367,12 +367,7 @@ class Misfit:
 
 
 def background_misfit(
-    edges_gev: ArrayLike,
-    counts: ArrayLike,
-    mass_gev: float,
-    resolution_gev: float,
-    *,
-    background: str,
+    edges_gev: ArrayLike, counts: ArrayLike, mass_gev: float, resolution_gev: float, *, background: str
 ) -> Misfit:
     """Fit a background beside a peak, and measure the false peaks that it makes there if it does not fit.
 

@@ -133,16 +133,11 @@ LAST_BALL = {
 
 
 def observation_content(
-    game: Game,
-    squads: dict[Side, Any],
-    phase: Phase,
-    side: Side | None,
-    card: dict[str, Any] | None = None,
+    game: Game, squads: dict[Side, Any], phase: Phase, side: Side | None, card: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """Return what ``side`` sees; only the public part if ``side`` is ``None``.
 
     Args:
-        game: The game.
         squads: Cards of both elevens, the same object in every observation.
         card: The scorecard; see :class:`CaptainsCard`.
     """

@@ -45,7 +45,6 @@ class Forecast(NamedTuple):
         p_tie: Chance that the scores end level.
         total: Mean total of the current innings.
         total_low: 10th percentile of the totals.
-        total_median: Median of the totals.
         total_high: 90th percentile of the totals.
         wickets: Mean wickets lost at the end of the innings.
         over_runs: Mean runs still to come in this over.

@@ -75,7 +75,6 @@ class Par(NamedTuple):
 
     Args:
         low: 10th percentile.
-        median: Median.
         high: 90th percentile.
     """
 

@@ -384,10 +384,7 @@ def solve_chase(state: ForecastState, model: BallModel, weights: Table, cap: int
 
 
 def _solve(
-    state: ForecastState,
-    ends: NDArray[np.float32],
-    after: _Gains,
-    weights: Callable[[int], Table],
+    state: ForecastState, ends: NDArray[np.float32], after: _Gains, weights: Callable[[int], Table]
 ) -> Table:
     """Solve backwards from the last ball.
 

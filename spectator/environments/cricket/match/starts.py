@@ -56,11 +56,7 @@ def _circumstances(circumstances: Circumstances, teams: Mapping[Side, Team]) -> 
     ground = circumstances.ground
     if ground.boundaries:
         left = [player.name for side in SIDES for player in teams[side].players if player.bats == "left"]
-        shown["ground"] = {
-            "name": ground.name,
-            "boundaries": list(ground.boundaries),
-            "left_handers": left,
-        }
+        shown["ground"] = {"name": ground.name, "boundaries": list(ground.boundaries), "left_handers": left}
     if circumstances.fatigue:
         shown["fatigue"] = True
     if circumstances.formed:

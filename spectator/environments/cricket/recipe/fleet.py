@@ -37,7 +37,6 @@ class MatchJob(NamedTuple):
     """One match to play.
 
     Args:
-        seed: Its seed.
         options: Its complete options.
         seats: What decides for each side: the number of a network, or the name of a captain.
         recorded: Whether its end contains the whole match; only if networks have both seats.
@@ -254,11 +253,7 @@ def _work(connection: Connection, words: Sequence[str]) -> None:
 
 
 def _play(
-    connection: Connection,
-    jobs: Iterator[MatchJob],
-    width: int,
-    tokenizer: Tokenizer,
-    numbers: Iterator[int],
+    connection: Connection, jobs: Iterator[MatchJob], width: int, tokenizer: Tokenizer, numbers: Iterator[int]
 ) -> None:
     matches: list[FleetMatch] = []
     while True:
@@ -364,12 +359,7 @@ class MatchFleet:
     def rounds(
         self, choose: Choose
     ) -> Iterator[
-        tuple[
-            list[tuple[int, int]],
-            list[tuple[tuple[int, int], float]],
-            list[MatchEnd],
-            Answering | None,
-        ]
+        tuple[list[tuple[int, int]], list[tuple[tuple[int, int], float]], list[MatchEnd], Answering | None]
     ]:
         """Play round after round until all matches are over.
 

@@ -257,7 +257,6 @@ class BatchedSpeech(Answering):
 
     Args:
         greedy: Whether choices with an effect take the best token; otherwise all tokens are drawn.
-        generator: Random generator.
         shuffled: Whether each decision sees another match's situation of the same kind, as a control.
         version: Version of the weights, for the record.
     """

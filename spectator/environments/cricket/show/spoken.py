@@ -137,10 +137,7 @@ _RULES: Final[tuple[tuple[re.Pattern[str], str | Callable[[Match[str]], str]], .
     (re.compile(r"(?<![\w.,)\]+])\+(?=\d)"), "plus "),
     (re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\d,])"), lambda found: _n(found[0].replace(",", ""))),
     (re.compile(r"\bc & b (?P<bowler>" + _NAME + ")"), r"caught and bowled \g<bowler>"),
-    (
-        re.compile(rf"\b(?P<how>c|st) (?P<keeper>†)?(?P<fielder>{_NAME}) b (?P<bowler>{_NAME})"),
-        _dismissed,
-    ),
+    (re.compile(rf"\b(?P<how>c|st) (?P<keeper>†)?(?P<fielder>{_NAME}) b (?P<bowler>{_NAME})"), _dismissed),
     (re.compile(rf"\blbw b (?P<bowler>{_NAME})"), r"leg before to \g<bowler>"),
     (re.compile(rf"\bhit wicket b (?P<bowler>{_NAME})"), r"hit wicket, bowled \g<bowler>"),
     (re.compile(rf"\brun out \(†?(?P<fielder>{_NAME})\)"), r"run out by \g<fielder>"),

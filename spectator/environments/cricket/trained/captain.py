@@ -28,7 +28,6 @@ class Origin(NamedTuple):
     """Where weights come from, for error messages.
 
     Args:
-        captain: The captain.
         place: Where its weights must be.
         repair: What to do if they are unusable.
     """
@@ -115,7 +114,6 @@ class TrainedBuild:
     """Makes the policy for one seat; imports are inside because every start reads the catalogue.
 
     Args:
-        folder: Folder with the weights.
         origin: Where they come from.
         card: Their card when the catalogue was read.
         fallback: Makes the policy that decides if the network does not; ``None`` for `heuristic`.

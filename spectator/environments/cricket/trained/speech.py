@@ -56,7 +56,6 @@ class Option(NamedTuple):
     """One possible continuation of a sentence.
 
     Args:
-        text: Its text.
         value: Its meaning as the value of a part.
         weight: Relative probability that a good captain says it; equal for parts with an effect.
     """
@@ -133,16 +132,14 @@ def _bowl(sight: Sight) -> Sentence:
     order: Order = {}
     if sight.bowlers:
         by = yield WordChoice(
-            "by",
-            [Option(f" {slot}, {kind_of(card)}", slot) for slot, card in sight.bowlers.items()],
+            "by", [Option(f" {slot}, {kind_of(card)}", slot) for slot, card in sight.bowlers.items()]
         )
         order["by"] = by.value
         yield from _why(perception.for_bowler(sight, by.value))
     else:
         yield from _word(f" {sight.bowling} bowls on", f" {sight.bowling} stays on")
     length = yield WordChoice(
-        "length",
-        [Option(NOTHING), *(Option(f"; {words}", value) for value, words in LENGTH_WORDS.items())],
+        "length", [Option(NOTHING), *(Option(f"; {words}", value) for value, words in LENGTH_WORDS.items())]
     )
     mark = "," if length.value else ";"
     line = yield WordChoice(
@@ -177,8 +174,7 @@ def _bowl(sight: Sight) -> Sentence:
 def _bat(sight: Sight) -> Sentence:
     yield from _word(*_heads(sight))
     shot = yield WordChoice(
-        "shot",
-        [Option(f" {USUAL_STROKES}"), *(Option(f" the {name}", name) for name in SHOTS)],
+        "shot", [Option(f" {USUAL_STROKES}"), *(Option(f" the {name}", name) for name in SHOTS)]
     )
     if shot.value:
         yield from _why(perception.for_shot(sight, shot.value))

@@ -10,9 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from click.testing import CliRunner
 
-from spectator.cli import main
 from spectator.cli.verify import replayed
 from spectator.environments.collider import claims
 from spectator.environments.collider.claim_file import claim_file, read_evidence
@@ -24,6 +22,7 @@ from spectator.errors import InvalidRequest
 from spectator.events import Event, Fact, RecordedEvent, decode, record
 from spectator.observations import Observation
 from spectator.policies.policy import Action
+from tests.commands import spectator
 from tests.environments.collider.claims.stories import digest_of
 
 BESIDE: Final = frozenset({"events", "digest", "spectator_version"})
@@ -45,10 +44,10 @@ def claim(tmp_path_factory: pytest.TempPathFactory) -> ClaimFile:
     """The claim of a campaign of the textbook physicist, exported."""
     folder = tmp_path_factory.mktemp("played")
     arguments = ["play", "collider", "--seed", "1", "--captain", "heuristic", "--option", "difficulty=easy"]
-    played = CliRunner().invoke(main, [*arguments, "--data-dir", str(folder)])
+    played = spectator(*arguments, "--data-dir", folder)
     assert played.exit_code == 0, played.output
     episode_id = json.loads(played.stdout.splitlines()[0])["episode_id"]
-    exported = CliRunner().invoke(main, ["claim", "export", episode_id, "--data-dir", str(folder)])
+    exported = spectator("claim", "export", episode_id, "--data-dir", folder)
     return read_claim(exported.stdout)
 
 
@@ -290,6 +289,6 @@ def test_every_deleted_and_doubled_event_is_found(events: list[Event]) -> None:
 def test_the_command_names_a_forgery(claim: ClaimFile, events: list[Event], tmp_path: Path) -> None:
     file = tmp_path / "claim.json"
     file.write_text(forged(claim, changed(events, "collider.unblinded", add_events)).model_dump_json())
-    checked = CliRunner().invoke(main, ["claim", "check", str(file)])
+    checked = spectator("claim", "check", file)
     assert checked.exit_code == 1
     assert "FAIL replay: event " in checked.output and "differs in counts" in checked.output

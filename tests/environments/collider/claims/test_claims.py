@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
-from spectator.cli import main
 from spectator.environments.collider.claim_file import recompute
 from spectator.environments.collider.claims import (
     ClaimFile,
@@ -20,6 +19,7 @@ from spectator.environments.collider.claims import (
 )
 from spectator.errors import EpisodeNotFound, InvalidRequest, JournalDamaged
 from spectator.journal.sql_journal import SqlJournal
+from tests.commands import spectator
 from tests.environments.collider.claims.stories import (
     EPISODE,
     Fact,
@@ -144,12 +144,7 @@ def test_a_forged_chain_is_told_by_a_digest_stated_before() -> None:
 
 @pytest.mark.parametrize(
     ("field", "change"),
-    [
-        ("claim", {"z_local": 6.0}),
-        ("spectra", None),
-        ("measured", {"z_local": 12.0}),
-        ("selection_seq", 9),
-    ],
+    [("claim", {"z_local": 6.0}), ("spectra", None), ("measured", {"z_local": 12.0}), ("selection_seq", 9)],
 )
 def test_what_stands_beside_the_events_cannot_be_changed(field: str, change: Any) -> None:
     text = json.loads(file_of(frozen(), unblinded(), claimed()).model_dump_json())
@@ -218,13 +213,13 @@ async def write(folder: Path, *facts: Fact) -> None:
 def played(folder: Path) -> str:
     """Play an easy campaign; its episode's id."""
     arguments = ["play", "collider", "--seed", "1", "--captain", "heuristic", "--option", "difficulty=easy"]
-    played = CliRunner().invoke(main, [*arguments, "--data-dir", str(folder)])
+    played = spectator(*arguments, "--data-dir", folder)
     assert played.exit_code == 0, played.output
     return str(json.loads(played.stdout.splitlines()[0])["episode_id"])
 
 
 def command(*arguments: str) -> Result:
-    return CliRunner().invoke(main, ["claim", *arguments])
+    return spectator("claim", *arguments)
 
 
 def test_the_command_exports_and_checks(tmp_path: Path) -> None:

@@ -25,12 +25,7 @@ FUTURES = 1500
 
 @pytest.mark.parametrize(
     ("overs", "level", "profile"),
-    [
-        (20, 210.0, "men"),
-        (20, "all", "women"),
-        (10, 190.0, "men"),
-        (5, 145.0, "men"),
-    ],
+    [(20, 210.0, "men"), (20, "all", "women"), (10, 190.0, "men"), (5, 145.0, "men")],
 )
 def test_the_forecast_before_any_ball_is_what_the_engine_makes(
     overs: int, level: str | float, profile: str

@@ -192,9 +192,6 @@ def test_the_chance_is_not_graded_after_the_end() -> None:
     assert remarks(staged.ball(6), "short")
 
 
-DELIVERED = {"length": "short", "line": "outside off"}
-
-
 def captions(count: int = 40, bat: int = 0, **given: object) -> list[str]:
     """Captions of the same ball, many times."""
     staged = Staged()

@@ -112,30 +112,24 @@ def test_the_same_seed_plays_the_same_match() -> None:
     assert [one.reasoning for _, one in first] == [one.reasoning for _, one in second]
 
 
-def test_the_event_loop_goes_on_while_it_thinks() -> None:
-    async def beside() -> set[str]:
-        _, observation = begin(7, **FIVE)
-        policy, names = TrainedPolicy(7, SystemClock()), set()
-        read = Memory.read
+async def test_the_event_loop_goes_on_while_it_thinks() -> None:
+    _, observation = begin(7, **FIVE)
+    policy, names = TrainedPolicy(7, SystemClock()), set()
+    read = Memory.read
 
-        def noted(memory: Memory, ids: Any) -> Any:
-            names.add(threading.current_thread().name)
-            return read(memory, ids)
+    def noted(memory: Memory, ids: Any) -> Any:
+        names.add(threading.current_thread().name)
+        return read(memory, ids)
 
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Memory, "read", noted)
-            await policy.decide(observation, deadline=60.0)
-        return names
-
-    assert threading.main_thread().name not in asyncio.run(beside())
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Memory, "read", noted)
+        await policy.decide(observation, deadline=60.0)
+    assert threading.main_thread().name not in names
 
 
-def test_too_little_time_falls_back_and_says_why() -> None:
-    async def hurried() -> Decision:
-        _, observation = begin(7, **FIVE)
-        return await TrainedPolicy(7, SystemClock()).decide(observation, deadline=1e-4)
-
-    decision = asyncio.run(hurried())
+async def test_too_little_time_falls_back_and_says_why() -> None:
+    _, observation = begin(7, **FIVE)
+    decision = await TrainedPolicy(7, SystemClock()).decide(observation, deadline=1e-4)
     assert decision.source == "fallback"
     assert decision.fallback_reason is not None and "did not decide" in decision.fallback_reason
 

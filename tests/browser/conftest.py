@@ -16,6 +16,7 @@ from playwright.sync_api import (
     Dialog,
     Error,
     Page,
+    ViewportSize,
     expect,
     sync_playwright,
 )
@@ -24,8 +25,8 @@ from spectator import catalog
 from tests.following.gated_run import gated_run
 from tests.serving import Serving, serve, test_settings
 
-WIDE = {"width": 1440, "height": 900}
-PHONE = {"width": 390, "height": 844}
+WIDE: ViewportSize = {"width": 1440, "height": 900}
+PHONE: ViewportSize = {"width": 390, "height": 844}
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 

@@ -118,7 +118,7 @@ bench: install
 	$(BIN)/python -m benchmarks
 
 # The evaluation that the leaderboard ships with, played and verified again: after a change of a world or a captain.
-BOARD ?= match_ups,blocker
+BOARD ?= match_ups,blocker,trained
 board: install
 	rm -rf build/board
 	$(BIN)/spectator evaluate cricket --captains $(BOARD) --matches 40 --seed 1 --out build/board --publish build/board/bundle

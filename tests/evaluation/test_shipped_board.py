@@ -19,6 +19,8 @@ MANIFEST = BundleManifest.model_validate_json(PATH.read_bytes())
 WORLD = load_world(MANIFEST.environment)
 FIRST = {(one.home, one.away): one for one in reversed(MANIFEST.results.matches)}
 """The first match of each pair, from either seat."""
+NETWORKS = {one.name for one in MANIFEST.captains if one.source == "model"}
+"""Not played again: on another processor a network may choose otherwise where two options are almost equal."""
 
 
 def test_it_is_of_the_world_and_the_captains_of_today() -> None:
@@ -35,12 +37,12 @@ def test_it_is_small_and_shows_who_is_better() -> None:
     best, *_, worst = [one for one in result.captains if one.rank is not None]
     assert best.share is not None and worst.share is not None
     assert best.share.low > worst.share.high
-    assert {"heuristic", "planner", "random"} < {one.name for one in result.captains}
+    assert {"heuristic", "planner", "random", "trained"} < {one.name for one in result.captains}
 
 
 @pytest.mark.parametrize(
     "match",
-    [one for pair, one in FIRST.items() if pair[0] < (pair[1] or "")],
+    [one for pair, one in FIRST.items() if pair[0] < (pair[1] or "") and NETWORKS.isdisjoint(pair)],
     ids=lambda one: one.home + "-" + one.away,
 )
 def test_a_match_of_each_pair_ends_as_it_says(match: PlayedMatch) -> None:

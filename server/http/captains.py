@@ -360,12 +360,15 @@ def _record(services: Services, environment: str, name: str) -> list[RecordLine]
             continue
         if one.entrant.evaluated:
             options = unusual_options(environment, json.loads(one.place.options))
-            played = f"Evaluated here: {one.place.environment_version}, pack {one.place.pack}"
+            played = f"Evaluated here, version {one.place.environment_version}, pack {one.place.pack}"
             lines.append(RecordLine(", ".join((played, *options)), one.unranked is None, one.sums, one.share))
         else:
             others.setdefault(one.place.environment_version, Sums()).merge(one.sums)
     newest = sorted(others.items(), reverse=True)
-    lines += [RecordLine(f"Played here: {version}", False, sums, sums.share) for version, sums in newest]
+    lines += [
+        RecordLine(f"Other matches here, version {version}", False, sums, sums.share)
+        for version, sums in newest
+    ]
     return lines[:MATCHES]
 
 

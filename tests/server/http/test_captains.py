@@ -43,6 +43,6 @@ def test_a_captain_has_a_page_with_its_calls(tmp_path: Path) -> None:
         ]
         assert [round(worth[seq], 1) for _, _, seq in found] == [points for points, *_ in found]
         assert {episode_id for _, episode_id, _ in found} == {match}
-        assert "Gambler" in page and "Played here: " in page and "style=" not in page
+        assert "Gambler" in page and "Other matches here, version " in page and "style=" not in page
         board = app.client.get("/leaderboard").text
         assert 'href="./captains/anchor?environment=cricket"' in board

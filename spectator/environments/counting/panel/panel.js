@@ -40,7 +40,7 @@ export default {
           void whole();
         }
         const passed = known.length && known[known.length - 1].note.due <= said ? known : known.filter(({ note }) => note.due <= said);
-        drawing.update({ turns, said, correct, passed, reward: episode.total_reward ?? 0, over: Boolean(world.result) }, false);
+        drawing.update({ turns, said, correct, passed, reward: episode.score ?? 0, over: Boolean(world.result) }, false);
       },
       destroy() {
         drawing.destroy();

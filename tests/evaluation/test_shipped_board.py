@@ -20,7 +20,7 @@ WORLD = load_world(MANIFEST.environment)
 FIRST = {(one.home, one.away): one for one in reversed(MANIFEST.results.matches)}
 """The first match of each pair, from either seat."""
 NETWORKS = {one.name for one in MANIFEST.captains if one.source == "model"}
-"""Not played again: on another processor a network may choose otherwise where two options are almost equal."""
+"""Not played again: another processor may round otherwise where two options are almost equal."""
 
 
 def test_it_is_of_the_world_and_the_captains_of_today() -> None:

@@ -76,7 +76,8 @@ def page_of(card: Card) -> str:
             "|---|---|---|---|---|---|---|",
             *(
                 f"| {one['step']} | {one['decisions']:,.0f} | {one['worth_bat']:.2f} "
-                f"| {one['worth_bowl']:.2f} | {one['worth_se']:.3f} | {one['entropy']:.2f} | {one['kl_start']:.3f} |"
+                f"| {one['worth_bowl']:.2f} | {one['worth_se']:.3f} "
+                f"| {one['entropy']:.2f} | {one['kl_start']:.3f} |"
                 for one in curve
             ),
         ]

@@ -26,7 +26,7 @@ from tests.environments.cricket.playing import begin
 KINDS: tuple[tuple[str, str | float], ...] = (
     ("men", "all"), ("men", 145.0), ("men", 210.0), ("women", "all"), ("associates", "all"),
 )  # fmt: skip
-FIXTURES, FUTURES = 20, 60
+FIXTURES, FUTURES = 12, 60
 
 
 @cache
@@ -35,7 +35,7 @@ def starts(profile: str, level: str | float, overs: int) -> list[Match]:
     model = load_model(profile, level)
     opened = (open_match(overs, seed, model=model) for seed in range(4 * FIXTURES))
     even = (match for match in opened if match.conditions.evening == "even")
-    return list(islice(even, FIXTURES if overs < 50 else FIXTURES // 2))
+    return list(islice(even, FIXTURES if overs < 50 else 10))
 
 
 @cache

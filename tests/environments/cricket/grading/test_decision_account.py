@@ -138,8 +138,11 @@ def test_a_cut_match_has_a_value_and_a_snapshot_keeps_the_account() -> None:
         observation = ours
 
 
-@pytest.mark.parametrize("given", [{"reward": "decision_value", "decisions": "over"}, {"reward": "result"}])
-def test_the_world_keeps_its_contract_under_every_reward(given: dict[str, str]) -> None:
+@pytest.mark.parametrize(
+    "given",
+    [{"reward": "decision_value", "decisions": "over"}, {"reward": "result", "decisions": "session"}],
+)
+def test_the_world_keeps_its_contract_under_every_reward_in_every_mode(given: dict[str, str]) -> None:
     check_world(WORLD, options={"max_overs": 2, **given})
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ import pytest
 
 from spectator.environments.collider.actions import TOOLS
 from spectator.environments.collider.environment import ColliderEnvironment
+from spectator.environments.collider.operations import comparison
 from spectator.environments.collider.physicists import (
     HeuristicPhysicist,
     OraclePhysicist,
@@ -26,7 +27,7 @@ from tests.environments.collider.campaigns import play
 from tools.collider_bound import KnownMassPhysicist
 from tools.collider_physicists import BlindPhysicist, BlindScript, drawn
 
-SEEDS = range(1000, 1020)
+SEEDS = range(1000, 1024)
 
 
 def scores(make: Callable[[int], ScriptedPolicy], seeds: Sequence[int], **options: Any) -> list[float]:
@@ -59,6 +60,14 @@ def above(better: list[float], worse: list[float]) -> float:
     """By how many standard errors of the paired differences ``better`` is above ``worse``."""
     gap = np.array(better) - np.array(worse)
     return float(gap.mean() / (gap.std(ddof=1) / math.sqrt(len(gap))))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _without_curves() -> Iterator[None]:
+    """Curves of limits are for viewers only, and take half of the time of a campaign."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(comparison, "_limit_curve", lambda *_: {})
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -179,7 +188,7 @@ def test_errors_that_nothing_can_miss_cost(reference: list[float]) -> None:
 def test_no_policy_that_ignores_the_data_comes_near_the_reference(reference: list[float]) -> None:
     """A bounded search; tools/collider_search.py looks for longer."""
     source = random.Random(5)
-    scripts = [BlindScript(), *(drawn(source) for _ in range(10))]
+    scripts = [BlindScript(), *(drawn(source) for _ in range(16))]
     tried = {script: blind_scores(script, range(2000, 2004)) for script in scripts}
     best = max(tried, key=lambda script: sum(tried[script]))
     found = blind_scores(best, SEEDS)

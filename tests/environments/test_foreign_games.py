@@ -19,11 +19,13 @@ import numpy as np
 import pytest
 from playwright.sync_api import expect, sync_playwright
 
+from spectator import catalog
 from spectator.environments.conformance import check_world, play
 from spectator.environments.foreign_games import OpenSpielGame, PettingZooGame, TextArenaGame, game_world
 from spectator.environments.foreign_games.games import ForeignGame
 from spectator.environments.world import World
 from spectator.errors import ConfigurationError
+from tests.commands import run
 from tests.conftest import ROOT, require
 from tests.llm.brains import Said, read_legal, say
 from tests.llm.endpoints import endpoint, write_captains
@@ -267,6 +269,18 @@ def mine(games: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield {**games, "SPECTATOR_CAPTAINS_FILE": str(file)}
 
 
+@pytest.fixture
+def installed(mine: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """The same for commands that are called in this process."""
+    monkeypatch.syspath_prepend(mine["PYTHONPATH"].partition(os.pathsep)[0])
+    monkeypatch.setenv("SPECTATOR_CAPTAINS_FILE", mine["SPECTATOR_CAPTAINS_FILE"])
+    catalog._outside.cache_clear()
+    yield
+    monkeypatch.undo()
+    for known in (catalog._outside, catalog.load_world):
+        known.cache_clear()
+
+
 @pytest.mark.parametrize(
     ("world", "seats"),
     [
@@ -276,13 +290,13 @@ def mine(games: dict[str, str], tmp_path_factory: pytest.TempPathFactory) -> Ite
     ],
 )
 def test_the_page_s_games_are_played_recorded_and_verified(
-    mine: dict[str, str], tmp_path: Path, world: str, seats: dict[str, str]
+    installed: None, tmp_path: Path, world: str, seats: dict[str, str]
 ) -> None:
     captain, opponent = seats.values()
-    played = command(
-        mine, "play", world, "--captain", captain, "--opponent", opponent, "--seed", "3",
-        "--data-dir", str(tmp_path),
-    )  # fmt: skip
+    code, played, errors = run(
+        "play", world, "--captain", captain, "--opponent", opponent, "--seed", "3", "--data-dir", tmp_path
+    )
+    assert code == 0, errors
     events = [json.loads(line) for line in played.splitlines()]
     made = [event["data"] for event in events if event["type"] == "decision.made"]
     kinds = {"random": "random", "llm:mine": "model"}
@@ -293,8 +307,8 @@ def test_the_page_s_games_are_played_recorded_and_verified(
     ended = events[-1]["data"]
     assert ended["reason"] == "finished" and ended["score"] == shown[-1]["rewards"][next(iter(seats))]
     assert ended["result"] == shown[-1]["result"]
-    checked = command(mine, "verify", events[0]["episode_id"], "--data-dir", str(tmp_path))
-    assert "replay" in checked
+    code, checked, errors = run("verify", events[0]["episode_id"], "--data-dir", tmp_path)
+    assert code == 0 and "replay" in checked, errors
 
 
 def test_the_page_s_games_are_evaluated(mine: dict[str, str], tmp_path: Path) -> None:
@@ -315,14 +329,14 @@ def test_the_page_s_games_are_evaluated(mine: dict[str, str], tmp_path: Path) ->
 
 @pytest.mark.parametrize("world", ["kuhn", "kuhn_of_three"])
 def test_every_seat_of_a_game_is_trained_on_its_own_reward(
-    mine: dict[str, str], tmp_path: Path, world: str
+    mine: dict[str, str], installed: None, tmp_path: Path, world: str
 ) -> None:
     command(
         mine, "rollouts", "run", "--env", world, "--captain", "llm:mine", "--opponent", "self",
         "--episodes", "2", "--group-size", "2", "--startup-jitter", "0", "--out", str(tmp_path / "run"),
     )  # fmt: skip
     out = tmp_path / "groups.jsonl"
-    command(mine, "rollouts", "export", str(tmp_path / "run"), "--format", "groups", "--out", str(out))
+    assert run("rollouts", "export", tmp_path / "run", "--format", "groups", "--out", out)[0] == 0
     groups = [json.loads(line) for line in out.read_text().splitlines()]
     assert [one["seat"] for one in groups] == list(game_world(world, GAMES[world]).actors)
     for earned in zip(*(one["rewards"] for one in groups), strict=True):

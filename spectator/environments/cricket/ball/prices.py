@@ -64,6 +64,7 @@ class UsualPlay:
         self.tables, self.level = tables, level
         self.balls, self.powerplay, self.wickets = balls, powerplay, wickets
         self._known: dict[tuple[int, bool], Values] = {}
+        self._batting: dict[tuple[int, int, int], Values] = {}
 
     def by_need(self, ball: int, need: NDArray[np.int64]) -> Values:
         """Return chances of the categories, shape ``(11, wickets, runs needed + 1)``."""
@@ -123,23 +124,26 @@ class UsualPlay:
         for wickets in range(self.wickets):
             whole = np.array(tables.batter[phase][min(10, wickets + 1)])
             mean = self._batters(phase, wickets, ball)
-            faced = [whole[_bin((balls + 1) // 2)] for balls in range(OLD)]
-            mixed = np.array([0.5 * mean + 0.5 * row for row in faced] + [mean])
+            mixed = np.vstack([0.5 * mean + 0.5 * whole[_BIN_OF_AGE], mean])
             weights = usual[wickets] * mixed / mean
             rows.append(weights / weights.sum(axis=1, keepdims=True))
         return np.array(rows)
 
     def _batters(self, phase: int, wickets: int, ball: int) -> Values:
         """Return mean weights of the two batters in, over how long they have batted."""
-        bins = len([limit for limit in SET_LIMITS if limit <= ball])
-        settled = np.array(_SETTLED[: max(1, bins)])
-        orders = (min(10, wickets), min(10, wickets + 1))
-        batter = np.mean([np.array(self.tables.batter[phase][order]) for order in orders], axis=0)
-        return np.asarray((settled[:, None] * batter[: len(settled)]).sum(axis=0) / settled.sum())
+        bins = max(1, len([limit for limit in SET_LIMITS if limit <= ball]))
+        key = (phase, wickets, bins)
+        if key not in self._batting:
+            settled = np.array(_SETTLED[:bins])
+            orders = (min(10, wickets), min(10, wickets + 1))
+            batter = np.mean([np.array(self.tables.batter[phase][order]) for order in orders], axis=0)
+            found = (settled[:, None] * batter[: len(settled)]).sum(axis=0) / settled.sum()
+            self._batting[key] = np.asarray(found)
+        return self._batting[key]
 
 
-def _bin(faced: int) -> int:
-    return sum(limit < faced for limit in SET_LIMITS)
+_BIN_OF_AGE: Final = [sum(limit < (age + 1) // 2 for limit in SET_LIMITS) for age in range(OLD)]
+"""Balls-faced bin of the batter who came in, by balls since the last wicket."""
 
 
 def moved_by(chances: Values, fit: float, tables: Tables) -> Values:

@@ -356,8 +356,8 @@ class _Gains:
     def chance(self, later: Table, category: int) -> Table:
         """Return the chances after this category, by place before the ball."""
         low, high, part = self._more[category]
-        found = later[..., low]
-        return found + np.float32(part) * (later[..., high] - found) if part else found
+        found = later.take(low, axis=-1)
+        return found + np.float32(part) * (later.take(high, axis=-1) - found) if part else found
 
 
 def solve_first_innings(state: ForecastState, model: BallModel, weights: Table, reply: Table) -> Table:
@@ -365,7 +365,7 @@ def solve_first_innings(state: ForecastState, model: BallModel, weights: Table, 
     runs = np.arange(reply.shape[1])
     after = _Gains(model, lambda gained: np.minimum(runs + gained, runs[-1]))
     ends = np.broadcast_to(reply, (11 - state.wickets, *reply.shape))
-    return _solve(state, ends, after, lambda ball: weights[ball][:, :, None, :])
+    return _solve(state, ends, after, lambda ball: np.moveaxis(weights[ball], -1, 0)[..., None])
 
 
 def solve_chase(state: ForecastState, model: BallModel, weights: Table, cap: int) -> Table:
@@ -377,7 +377,8 @@ def solve_chase(state: ForecastState, model: BallModel, weights: Table, cap: int
 
     def of_ball(ball: int) -> Table:
         left = state.innings_balls - state.balls - ball
-        by_need: Table = weights[ball][:, :, places[left, need]]
+        by_category = np.ascontiguousarray(np.moveaxis(weights[ball], -1, 0))
+        by_need: Table = by_category.take(places[left, need], axis=-1)
         return by_need
 
     return _solve(state, np.broadcast_to(ends, (11 - state.wickets, len(NODES), cap + 1)), after, of_ball)
@@ -387,6 +388,9 @@ def _solve(
     state: ForecastState, ends: NDArray[np.float32], after: _Gains, weights: Callable[[int], Table]
 ) -> Table:
     """Solve backwards from the last ball.
+
+    Args:
+        weights: Returns the chances of the categories of a ball, each an array by wickets, day and place.
 
     Returns:
         Shape ``(balls + 1, wickets + 1, 3, places)``.
@@ -399,10 +403,10 @@ def _solve(
         found = np.zeros_like(later[:-1])
         for category in _VALID:
             then = later[1:] if category in (WICKET, RUN_OUT) else later[:-1]
-            found += chances[..., category] * after.chance(then, category)
-        again = found / (1.0 - chances[..., WIDE] - chances[..., NO_BALL])
+            found += chances[category] * after.chance(then, category)
+        again = found / (1.0 - chances[WIDE] - chances[NO_BALL])
         for category in (WIDE, NO_BALL):
-            found += chances[..., category] * after.chance(again, category)
+            found += chances[category] * after.chance(again, category)
         table[ball, :-1] = found
         table[ball, limit:] = ends[limit:]
     return table

@@ -18,7 +18,7 @@ def pulls(toy: Toy, seeds: range, **options: object) -> Floats:
 
 
 def test_over_many_seeds_the_mass_has_pulls_of_mean_zero_and_width_one() -> None:
-    found = pulls(Toy(z=8.0), range(10_000, 10_500), resolution_gev=1.6, resolution_error_gev=0.16)
+    found = pulls(Toy(z=8.0), range(10_000, 10_300), resolution_gev=1.6, resolution_error_gev=0.16)
     assert abs(found.mean()) < 0.1
     assert abs(found.std() - 1.0) < 0.1
     assert abs((np.abs(found) < 1).mean() - 0.6827) < 0.05
@@ -38,7 +38,7 @@ def test_over_many_seeds_the_mass_has_pulls_of_mean_zero_and_width_one() -> None
     ids=["plain", "faint", "clear", "wide", "few", "very few", "millions"],
 )
 def test_errors_cover_with_a_free_width_for_all_widths_and_counts(toy: Toy) -> None:
-    found = pulls(toy, range(150))
+    found = pulls(toy, range(100))
     assert abs(found.mean()) < 0.25
     assert 0.75 < found.std() < 1.25
     assert (np.abs(found) < 1).mean() > 0.6
@@ -64,7 +64,7 @@ def test_a_peak_within_one_bin_gets_an_error_that_a_bin_allows(sigma: float) -> 
 
 def test_without_a_signal_the_fit_converges_and_claims_nothing() -> None:
     toy = Toy(z=0.0)
-    fits = [fit_resonance(toy.edges, toy.draw(seed), resolution_gev=1.6) for seed in range(200)]
+    fits = [fit_resonance(toy.edges, toy.draw(seed), resolution_gev=1.6) for seed in range(120)]
     assert all(fit.converged for fit in fits)
     assert all(fit.signal >= 0 for fit in fits)
     assert np.mean([fit.z_local > 4 for fit in fits]) < 0.01
@@ -176,7 +176,7 @@ def test_the_yield_is_unbiased_at_low_counts_where_a_chi_square_fit_is_not() -> 
     toy = Toy(z=15.0, events_a_gev=4.0)
     ratios = [
         fit_resonance(toy.edges, toy.draw(seed), resolution_gev=1.6).signal / toy.signal
-        for seed in range(200)
+        for seed in range(120)
     ]
     assert np.mean(ratios) == pytest.approx(1.0, abs=0.05)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -39,8 +40,10 @@ class Asked:
         return str(self.observation.content["phase"])
 
 
-def decisions(name: str = "planner", seed: int = 5, **given: Any) -> Iterator[Asked]:
+@cache
+def decisions(name: str = "planner", seed: int = 5, **given: Any) -> list[Asked]:
     """All decisions of a match that one captain plays against itself."""
+    asked: list[Asked] = []
     environment, observation = begin(seed, **given)
     captains = {side: captain(name, seed) for side in ("home", "away")}
     while not observation.done:
@@ -49,8 +52,9 @@ def decisions(name: str = "planner", seed: int = 5, **given: Any) -> Iterator[As
         following = environment.step(action)
         told = [fact.data for fact in environment.facts() if fact.type == "cricket.forecast"]
         worth = {name: data[f"{name}_value"] for data in told for name in ("batting", "bowling")}
-        yield Asked(observation, action, worth)
+        asked.append(Asked(observation, action, worth))
         observation = following
+    return asked
 
 
 def weighed(
@@ -76,7 +80,7 @@ def at(phase: str, balls: int = 0) -> Callable[[Asked], bool]:
 
 @pytest.mark.parametrize("mode", ["ball", "over", "session"])
 def test_every_kind_of_decision_has_lines_best_first(mode: str) -> None:
-    asked = list(decisions(max_overs=2, decisions=mode))
+    asked = decisions(max_overs=2, decisions=mode)
     phases = {one.phase for one in asked}
     seen: set[str] = set()
 
@@ -100,7 +104,7 @@ def test_every_kind_of_decision_has_lines_best_first(mode: str) -> None:
 
 
 def test_every_line_is_a_call_that_the_match_accepts() -> None:
-    asked = list(decisions(max_overs=1))
+    asked = decisions(max_overs=1)
     environment, _ = begin(5, max_overs=1)
     looked_at = asked[::4]
     found = weighed(asked, lambda one: one in looked_at, max_overs=1)
@@ -116,7 +120,7 @@ def test_every_line_is_a_call_that_the_match_accepts() -> None:
 
 
 def test_the_same_lines_whoever_comes_there_however() -> None:
-    asked = list(decisions(max_overs=2))
+    asked = decisions(max_overs=2)
     late = asked[20:24]
     along = [told for _, told in weighed(asked, lambda one: one in late, max_overs=2)]
     alone = []
@@ -129,7 +133,7 @@ def test_the_same_lines_whoever_comes_there_however() -> None:
 
 
 def test_weighing_changes_nothing_of_the_match() -> None:
-    asked = list(decisions(max_overs=1))
+    asked = decisions(max_overs=1)
     quiet, curious = CricketAnalyst(), CricketAnalyst()
     for analyst in (quiet, curious):
         analyst.reset(seed=5, episode_id="x", options=options(max_overs=1))
@@ -143,7 +147,7 @@ def test_weighing_changes_nothing_of_the_match() -> None:
 def test_what_a_call_gains_over_real_sides_is_what_the_record_says_it_was_worth() -> None:
     """The record holds what a ball's calls were worth against the usual ones, by fewer and other numbers."""
     given = {"max_overs": 3, "forecast_futures": 10_000}
-    asked = list(decisions("aggressive", 10, **given))
+    asked = decisions("aggressive", 10, **given)
     telling = [one for one in asked if one.phase == "bat" and abs(one.worth.get("batting", 0.0)) > 0.0012]
     differences = []
     for one, told in weighed(asked, lambda it: it in telling, 10, **given):
@@ -172,7 +176,7 @@ def test_common_numbers_make_differences_sharp() -> None:
 
 
 def test_a_refused_call_says_so_and_has_none() -> None:
-    asked = list(decisions(max_overs=1))
+    asked = decisions(max_overs=1)
     analyst = CricketAnalyst()
     analyst.reset(seed=5, episode_id="x", options=options(max_overs=1))
     for one in asked:
@@ -189,7 +193,7 @@ def test_a_refused_call_says_so_and_has_none() -> None:
 
 
 def test_where_the_ball_is_played_its_planned_stroke_is_weighed_again() -> None:
-    asked = list(decisions(max_overs=2))
+    asked = decisions(max_overs=2)
     plans = [n for n, one in enumerate(asked) if one.action["tool"] == "plan_shot"][:2]
     played = [asked[number + 1] for number in plans]
     for one, told in weighed(asked, lambda it: it in played, max_overs=2):
@@ -247,7 +251,7 @@ def test_the_day_is_read_off_the_balls_as_the_forecast_reads_it() -> None:
 
 @pytest.mark.parametrize("mode", ["ball", "over", "session"])
 def test_viewers_are_offered_three_calls_that_are_legal_and_weighed(mode: str) -> None:
-    asked = list(decisions(max_overs=5, decisions=mode, seed=6))
+    asked = decisions(max_overs=5, decisions=mode, seed=6)
     analyst = CricketAnalyst()
     analyst.reset(seed=6, episode_id="x", options=options(max_overs=5, decisions=mode))
     offered: Question | None = None

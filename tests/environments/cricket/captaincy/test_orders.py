@@ -10,7 +10,6 @@ from typing import Any
 import jsonschema
 import pytest
 
-from spectator.environments.conformance import check_world
 from spectator.environments.cricket import WORLD
 from spectator.environments.cricket.captaincy.planner import PlannerCaptain
 from spectator.environments.cricket.environment import CricketEnvironment, CricketObservation
@@ -58,11 +57,6 @@ def test_a_five_over_match_takes_a_dozen_decisions_a_side(mode: str, most: float
     mean = sum(count.total() for count in counted) / len(counted) / 2
     assert 7.0 < mean < most
     assert sum(decisions(play(1)).values()) / 2 > 60
-
-
-@pytest.mark.parametrize("mode", ["over", "session"])
-def test_the_world_keeps_its_contract_in_every_mode(mode: str) -> None:
-    check_world(WORLD, options={"max_overs": 2, "decisions": mode})
 
 
 @pytest.mark.parametrize("name", sorted(SCRIPTED))
@@ -269,7 +263,7 @@ def test_the_oracle_uses_orders_to_win() -> None:
                 observation = environment.step(usual.choose(observation).action)
         return float(observation.metadata["rubric"]["result"])
 
-    assert sum(won(seed) for seed in range(30)) > 16
+    assert sum(won(seed) for seed in range(12)) > 9
 
 
 def test_an_unknown_mode_is_refused() -> None:

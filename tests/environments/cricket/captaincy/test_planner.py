@@ -28,7 +28,7 @@ def test_it_wins() -> None:
 @pytest.mark.parametrize("tool", ["bowler", "field", "delivery", "shot", "attack"])
 def test_each_of_its_decisions_is_worth_something(tool: str) -> None:
     """By the value of decisions, which is free of luck; the table is in docs/cricket-game.md."""
-    values = [value_of({tool}, seed, 5) for seed in range(40, 52)]
+    values = [value_of({tool}, seed, 5) for seed in range(40, 48)]
     assert sum(values) > 0
 
 

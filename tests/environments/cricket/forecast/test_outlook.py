@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from itertools import islice
 from statistics import fmean
 from typing import Any
 
@@ -25,18 +26,16 @@ from tests.environments.cricket.playing import begin
 KINDS: tuple[tuple[str, str | float], ...] = (
     ("men", "all"), ("men", 145.0), ("men", 210.0), ("women", "all"), ("associates", "all"),
 )  # fmt: skip
-FIXTURES, FUTURES = 20, 60
+FIXTURES, FUTURES = 12, 60
 
 
 @cache
 def starts(profile: str, level: str | float, overs: int) -> list[Match]:
     """Matches between drawn sides before their first ball, on even evenings."""
-    model, found = load_model(profile, level), list[Match]()
-    for seed in range(4 * FIXTURES):
-        match = open_match(overs, seed, model=model)
-        if match.conditions.evening == "even":
-            found.append(match)
-    return found[: FIXTURES if overs < 50 else FIXTURES // 2]
+    model = load_model(profile, level)
+    opened = (open_match(overs, seed, model=model) for seed in range(4 * FIXTURES))
+    even = (match for match in opened if match.conditions.evening == "even")
+    return list(islice(even, FIXTURES if overs < 50 else 10))
 
 
 @cache

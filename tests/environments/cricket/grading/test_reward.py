@@ -1,4 +1,4 @@
-"""The score: in [0, 1], a loss never above a win, and no way round playing well (paired over 200 seeds)."""
+"""The score: in [0, 1], a loss never above a win, and no way round playing well (paired by seed)."""
 
 from __future__ import annotations
 
@@ -149,22 +149,19 @@ WORSE = {"plan-parroting", "always-attack", "always-defend"}
 SAME_PLAY = ("stalling", "spamming")
 
 
-@pytest.mark.parametrize("name", PROBES)
+@pytest.mark.parametrize("name", [name for name in PROBES if name not in SAME_PLAY])
 def test_no_probe_beats_the_heuristic(name: str, heuristic: list[float]) -> None:
-    """Paired over 200 seeds: ahead of it by less than what happens one time in a hundred by chance."""
-    gains = [score_of(seed, PROBES[name](seed)) - usual for seed, usual in zip(SEEDS, heuristic, strict=True)]
+    """Ahead by less than happens one time in a hundred by chance; fewer seeds show what is worse."""
+    seeds = SEEDS[:120] if name in WORSE else SEEDS
+    gains = [score_of(seed, PROBES[name](seed)) - heuristic[seed] for seed in seeds]
     error = statistics.stdev(gains) / math.sqrt(len(gains))
-    assert statistics.mean(gains) < 2.6 * error or not any(gains), (statistics.mean(gains), error)
-    if name in WORSE:
-        assert statistics.mean(gains) < -2.6 * error, (statistics.mean(gains), error)
+    assert statistics.mean(gains) < (-2.6 if name in WORSE else 2.6) * error, (statistics.mean(gains), error)
 
 
-def test_words_plans_and_refusals_weigh_nothing() -> None:
+def test_words_plans_and_refusals_weigh_nothing(heuristic: list[float]) -> None:
     """The same play earns the same, however much is asked, refused or planned beside it."""
     for name in SAME_PLAY:
-        assert [score_of(seed, PROBES[name](seed)) for seed in range(30)] == [
-            score_of(seed, "heuristic") for seed in range(30)
-        ], name
+        assert [score_of(seed, PROBES[name](seed)) for seed in range(40)] == heuristic[:40], name
 
 
 def adapting(seed: int) -> Chooser:

@@ -6,6 +6,7 @@ import asyncio
 import json
 import shutil
 import threading
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +46,15 @@ async def play(seed: int, heard: list[Thought] | None = None, **given: Any) -> l
     return decisions
 
 
+@cache
+def played(seed: int, **given: Any) -> list[tuple[Any, Decision]]:
+    """The decisions of a match that several tests look at."""
+    return asyncio.run(play(seed, **given))
+
+
 def test_its_decisions_are_its_own_true_and_never_said_twice() -> None:
     for seed in (1, 2, 3):
-        decisions = asyncio.run(play(seed, **FIVE))
+        decisions = played(seed, **FIVE)
         assert {decision.source for _, decision in decisions} == {"model"}
         reasons = [decision.reasoning for _, decision in decisions]
         assert len(set(reasons)) == len(reasons)
@@ -107,7 +114,7 @@ def test_the_chance_of_a_sentence_is_the_networks() -> None:
 
 
 def test_the_same_seed_plays_the_same_match() -> None:
-    first, second = (asyncio.run(play(6, **FIVE)) for _ in range(2))
+    first, second = played(1, **FIVE), asyncio.run(play(1, **FIVE))
     assert [one.action for _, one in first] == [one.action for _, one in second]
     assert [one.reasoning for _, one in first] == [one.reasoning for _, one in second]
 

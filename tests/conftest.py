@@ -10,9 +10,11 @@ import signal
 import subprocess
 from collections.abc import Iterator
 from functools import cache
+from importlib import import_module
 from importlib.util import find_spec
 from inspect import iscoroutinefunction
 from pathlib import Path
+from typing import Any
 
 # Before numpy is imported, here and in the programs under test: its threads compete for two cores.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -58,8 +60,14 @@ INSTALL = {
 }
 
 LONGEST = (
-    "tests/llm/test_real_model.py",
+    "tests/openenv/test_peers.py",
+    "tests/openenv/test_official_server.py",
+    "tests/openenv/test_publishing.py",
+    "tests/openenv/test_staging.py",
+    "tests/rollouts/test_consumers.py",
+    "tests/rollouts/test_inspect_log.py",
     "tests/training/test_pages.py",
+    "tests/llm/test_real_model.py",
     "tests/server/transport/test_version_edges.py",
     "tests/evaluation/test_sequential.py",
     "tests/test_porting.py",
@@ -76,13 +84,11 @@ LONGEST = (
     "tests/server/test_rolling_upgrade.py",
     "tests/environments/cricket/show/test_lines.py",
     "tests/test_library.py",
-    "tests/rollouts/test_consumers.py",
     "tests/server/test_unfit_databases.py",
     "tests/browser/test_figures.py",
     "tests/server/test_fleets_beside_servers.py",
     "tests/server/process/test_process.py",
     "tests/server/test_controls_elsewhere.py",
-    "tests/openenv/test_peers.py",
     "tests/server/http/test_fuzz.py",
     "tests/browser/test_lobby.py",
     "tests/browser/test_quality.py",
@@ -114,6 +120,32 @@ LONGEST = (
     "tests/episodes/test_fork_checkpoints.py",
 )
 """Files that take longest, as measured on two cores."""
+
+OFFICIAL = frozenset(
+    f"tests/{name}.py"
+    for name in (
+        "openenv/test_official_server",
+        "openenv/test_peers",
+        "openenv/test_publishing",
+        "openenv/test_staging",
+        "rollouts/test_consumers",
+        "rollouts/test_inspect_log",
+        "training/test_pages",
+    )
+)
+"""Files that fork programs with the official ``openenv``; they share a worker, and so a template."""
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Distribute by file, but give all of :data:`OFFICIAL` to one worker."""
+
+    class Scheduling(import_module("xdist.scheduler").LoadFileScheduling):  # type: ignore[misc]
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return "official" if file in OFFICIAL else file
+
+    return Scheduling(config, log) if config.getvalue("dist") == "loadfile" else None
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -1,9 +1,10 @@
 """Python processes of tests, forked from one that has imported what most of them need.
 
 A start of ``python -m server.app`` takes 0.7 s of CPU time, most of it for imports, and tests start hundreds
-of programs. ``tests/conftest.py`` sets :class:`ForkedPopen` as ``subprocess.Popen``, which forks them from a
-template; each process that runs tests has its own. A fork is a real process, and a child of the test's
-process: the template forks twice, and Linux gives the orphan to its nearest ancestor that adopts orphans.
+of programs; an import of the official ``openenv`` takes 4 s. ``tests/conftest.py`` sets :class:`ForkedPopen`
+as ``subprocess.Popen``, which forks them from a template; each process that runs tests has its own. A fork is
+a real process, and a child of the test's process: the template forks twice, and Linux gives the orphan to its
+nearest ancestor that adopts orphans.
 
 Only ``python -c CODE``, ``python -m MODULE`` and ``python FILE.py`` are forked, only on Linux, and only where
 the environment has the template's own variables for the interpreter and its libraries, and Popen is asked for
@@ -50,6 +51,10 @@ PROGRAMS: Final = (
 )  # fmt: skip
 """What templates import, with everything that these import."""
 
+OFFICIAL_PYTHON: Final = str(ROOT / ".venv-openenv" / "bin" / "python")
+OFFICIAL: Final = ("openenv.cli.__main__", "openenv.core")
+"""The interpreter that has the official ``openenv``, and what its template imports."""
+
 SET_BY_FORKS: Final = ("PYTHONPATH", "PYTHONWARNINGS")
 """The interpreter's variables that a fork may have of its own."""
 
@@ -66,17 +71,18 @@ class Template:
     """The process that forks; it ends with the process that started it.
 
     Args:
+        python: Its interpreter.
         modules: What it imports.
     """
 
-    def __init__(self, modules: Sequence[str]) -> None:
+    def __init__(self, python: str, modules: Sequence[str]) -> None:
         self._turn = threading.Lock()
         self._prctl = ctypes.CDLL(None, use_errno=True).prctl
         self._requests, theirs = socket.socketpair()
         self.variables = _read_at_start(os.environ)
         with theirs:
             self._process = RealPopen(
-                [sys.executable, "-m", "tests.process_template", str(theirs.fileno()), *modules],
+                [python, "-m", "tests.process_template", str(theirs.fileno()), *modules],
                 cwd=ROOT,
                 env={name: text for name, text in os.environ.items() if name != "PYTHONWARNINGS"},
                 pass_fds=[theirs.fileno()],
@@ -109,9 +115,9 @@ class Template:
 
 
 @cache
-def _template(process_id: int, modules: Sequence[str]) -> Template:
+def _template(process_id: int, python: str, modules: Sequence[str]) -> Template:
     """Return the template of a process with some modules; a fork of that process needs another."""
-    return Template(modules)
+    return Template(python, modules)
 
 
 class ForkedPopen(subprocess.Popen):  # type: ignore[type-arg]
@@ -137,8 +143,9 @@ class ForkedPopen(subprocess.Popen):  # type: ignore[type-arg]
         }  # fmt: skip
         files = [own if file == -1 else file for own, file in enumerate((stdin, stdout, stderr))]
         try:
-            modules = LIBRARIES if _assigns_attributes(request["command"]) else PROGRAMS
-            self.pid = _template(os.getpid(), modules).fork(request, files)
+            python = os.fsdecode(args[0])
+            modules = _modules(python, request["command"])
+            self.pid = _template(os.getpid(), python, modules).fork(request, files)
             self._child_created = True
         finally:
             self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
@@ -148,14 +155,20 @@ def _can_be_forked(args: Any, environ: Mapping[str, str], folder: str) -> bool:
     if sys.platform != "linux" or isinstance(args, (str, bytes, os.PathLike)) or not os.path.isdir(folder):
         return False
     python, *words = map(os.fsdecode, args)
-    if python != sys.executable or not words:
+    if python not in (sys.executable, OFFICIAL_PYTHON) or not words or words[:2] == ["-m", "venv"]:
         return False
     known = len(words) > 1 if words[0] in ("-c", "-m") else os.path.isfile(os.path.join(folder, words[0]))
     return (
         known
         and {*_paths(environ), str(ROOT)} == {*_paths(os.environ), str(ROOT)}
-        and _read_at_start(environ) == _template(os.getpid(), PROGRAMS).variables
+        and _read_at_start(environ) == _template(os.getpid(), python, _modules(python, words)).variables
     )
+
+
+def _modules(python: str, command: Sequence[str]) -> tuple[str, ...]:
+    if python == OFFICIAL_PYTHON:
+        return OFFICIAL
+    return LIBRARIES if _assigns_attributes(command) else PROGRAMS
 
 
 def _assigns_attributes(command: Sequence[str]) -> bool:

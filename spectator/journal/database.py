@@ -12,7 +12,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,6 +22,7 @@ from sqlalchemy import (
     URL,
     Connection,
     Engine,
+    Table,
     create_engine,
     event,
     insert,
@@ -29,8 +31,10 @@ from sqlalchemy import (
     select,
     update,
 )
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
+from sqlalchemy.schema import CreateIndex, CreateTable, DDLElement
 from ulid import ULID
 
 from spectator.errors import ConfigurationError, JournalDamaged, JournalError, SpectatorError
@@ -230,8 +234,7 @@ def _open_shared(engine: Engine, url: str, path: Path, synchronous: Synchronous,
     fences = HeldLeases(name)
 
     def join(connection: Connection) -> None:
-        for table in SHARING_FILE:
-            table.create(connection, checkfirst=True)
+        _create(SHARING_FILE, connection)
         if lock.alone:
             for name in ("leases", "fleet_leases", "rooms", "owners"):
                 connection.exec_driver_sql(f"DELETE FROM {name}")
@@ -359,7 +362,7 @@ def _prepared(
         with engine.connect().execution_options(immediate=writable) as connection:
             lost = alone and incarnation.lost_commits(connection)
             if writable and not inspect(connection).has_table(schema.name):
-                metadata.create_all(connection)
+                _create(tuple(metadata.tables.values()), connection)
                 connection.execute(insert(schema).values(version=SCHEMA_VERSION))
                 connection.commit()
             version: int | None = connection.scalar(select(schema.c.version))
@@ -379,6 +382,23 @@ def _prepared(
         engine.dispose()
         raise _other_version(where, version, "SPECTATOR_DATA_DIR")
     return engine
+
+
+def _create(tables: tuple[Table, ...], connection: Connection) -> None:
+    """Create the tables of an embedded journal that it lacks, with their indexes."""
+    for statement in _creation(tables):
+        connection.exec_driver_sql(statement)
+
+
+@cache
+def _creation(tables: tuple[Table, ...]) -> tuple[str, ...]:
+    made: list[DDLElement] = []
+    for table in tables:
+        made.append(CreateTable(table, if_not_exists=True))
+        made += [
+            CreateIndex(one, if_not_exists=True) for one in sorted(table.indexes, key=attrgetter("name"))
+        ]
+    return tuple(str(one.compile(dialect=sqlite.dialect())) for one in made)
 
 
 def _open_server(url: str, writable: bool) -> Database:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from hashlib import sha256
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
@@ -28,7 +29,7 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.sqlite import insert as insert_or
+from sqlalchemy.dialects import sqlite
 
 from spectator.events import Event, encode_json
 from spectator.journal.contract import truth_digest
@@ -283,7 +284,7 @@ class Insertion:
         }
         self._truths = _Statement(insert(truths), dialect, tuple(truths.c.keys()))
         self._messages = _Statement(
-            insert_or(messages).on_conflict_do_nothing(), dialect, tuple(messages.c.keys())
+            sqlite.insert(messages).on_conflict_do_nothing(), dialect, tuple(messages.c.keys())
         )
 
     def add(self, connection: Connection, rows: Rows) -> None:
@@ -304,6 +305,12 @@ class Insertion:
     def last_of(self, connection: Connection, episode_id: str) -> Row[Any] | None:
         """Return the number and the digest of an episode's last event."""
         return self._last.found(connection, {"episode": episode_id})
+
+
+@cache
+def embedded_insertion() -> Insertion:
+    """Return what all embedded journals of this process add rows with."""
+    return Insertion(sqlite.dialect())
 
 
 class _Statement:

@@ -40,9 +40,9 @@ from spectator.journal.incarnation import AcknowledgedAppend, RolledBack
 from spectator.journal.inserts import (
     ArrayInsertion,
     EventRow,
-    Insertion,
     Prompt,
     Rows,
+    embedded_insertion,
     row_of_end,
     row_of_start,
     texts_between,
@@ -97,7 +97,7 @@ class Writer:
         self._database = database
         self._fences = database.fences
         self._on_server = database.engine.dialect.name == "postgresql"
-        self._insertion = ArrayInsertion() if self._on_server else Insertion(database.engine.dialect)
+        self._insertion = ArrayInsertion() if self._on_server else embedded_insertion()
         self._hold: Callable[[Connection], None] = (
             (lambda connection: None) if database.anchor is None else database.anchor.hold
         )

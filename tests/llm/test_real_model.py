@@ -192,18 +192,11 @@ def played(world: str, *arguments: str) -> str:
     return events
 
 
-@pytest.mark.parametrize(
-    ("world", "most_tokens"),
-    [
-        ("counting --option turns=3", 0),
-        ("cricket --option max_overs=1 --option decisions=over", 1_700),
-        ("collider", 1_700),
-    ],
-)
+@pytest.mark.parametrize(("world", "most_tokens"), [("counting --option turns=2", 0), ("collider", 1_700)])
 def test_a_model_under_constraints_decides_itself_in_every_world(
     captains: Path, world: str, most_tokens: int
 ) -> None:
-    """Each of its answers is a legal action; the cap of tokens bounds how many are asked for."""
+    """Each answer is a legal action; a cap bounds their number. The evaluation below asks it in cricket."""
     decided, asked = own(played(*world.split(), "--max-tokens", str(most_tokens)))
     assert asked >= 2 and decided / asked >= 0.95
 

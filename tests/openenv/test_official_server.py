@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 import subprocess
 from collections.abc import Iterator
@@ -48,18 +47,18 @@ def official(openenv_python: str) -> Iterator[str]:
         process.communicate(timeout=30)
 
 
-def played(world: World, message: str, **options: Any) -> Played:
+async def played(world: World, message: str, **options: Any) -> Played:
     captain = Preset(
         "random", "Says", "Always the same.", "heuristic", lambda seed: Same({"message": message})
     )
     world = dataclasses.replace(world, captains={"random": captain})
-    return asyncio.run(drive(world, open_stepper=on_a_thread, **options))
+    return await drive(world, open_stepper=on_a_thread, **options)
 
 
 async def test_an_episode_with_step_rewards_plays_and_verifies(official: str) -> None:
     world = remote_world(official)
     assert (world.profile.actions, world.briefing.text_field) == ("text", "message")
-    one = played(world, "a long message indeed", messages=4)
+    one = await played(world, "a long message indeed", messages=4)
     assert (one.end["reason"], one.end["score"], one.end["total_reward"]) == ("finished", -1.0, -1.0)
     taken = [event.event.data["reward"] for event in one.events if event.event.type == "step.taken"]
     assert taken == [-0.25] * 4

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, seed, settings
-from hypothesis.errors import Unsatisfiable
+from hypothesis.errors import FailedHealthCheck, Unsatisfiable
 from schemathesis.checks import CHECKS as ALL_CHECKS
 from schemathesis.checks import load_all_checks
 
@@ -55,7 +55,7 @@ def test_every_answer_is_one_that_the_document_names(fuzzed: Serving, document: 
             deadline=None,
             database=None,
             phases=[Phase.explicit, Phase.generate],
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=[one for one in HealthCheck if one is not HealthCheck.filter_too_much],
         )
         @given(case=operation.as_strategy(generation_mode=mode))
         def fuzz(case: Any) -> None:
@@ -65,7 +65,7 @@ def test_every_answer_is_one_that_the_document_names(fuzzed: Serving, document: 
 
         try:
             fuzz()
-        except Unsatisfiable:
+        except (Unsatisfiable, FailedHealthCheck):  # anything is valid there
             assert mode is schemathesis.GenerationMode.NEGATIVE, "there is always something right to send"
         except (AssertionError, BaseExceptionGroup) as error:
             faults[operation.label] = f"{type(error).__name__}: {error}"

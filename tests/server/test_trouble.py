@@ -9,6 +9,7 @@ import resource
 import shutil
 import sqlite3
 import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -164,14 +165,21 @@ def test_a_lock_of_somebody_else(tmp_path: Path) -> None:
         stand_still_and_go_on(serving, hinder, "locked")
 
 
-def test_a_journal_that_turns_read_only(tmp_path: Path) -> None:
+@pytest.fixture
+def on_disk() -> Iterator[Path]:
+    """A folder on a disk: other tests have theirs in memory, where a file that is open is not protected."""
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+        yield Path(folder)
+
+
+def test_a_journal_that_turns_read_only(on_disk: Path) -> None:
     """The server has its files open already; SQLite's index of the log, which lies in memory, stays."""
-    files = [str(tmp_path / f"journal.db{suffix}") for suffix in ("", "-wal")]
+    files = [str(on_disk / f"journal.db{suffix}") for suffix in ("", "-wal")]
 
     def protect(sign: str) -> int:
         return subprocess.run(["chattr", f"{sign}i", *files], capture_output=True, check=False).returncode
 
-    with serve(test_settings(tmp_path)) as serving:
+    with serve(test_settings(on_disk)) as serving:
         if shutil.which("chattr") is None or protect("+"):
             pytest.skip("files cannot be protected here: needs root, chattr, and a file system that knows it")
         protect("-")

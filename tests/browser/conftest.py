@@ -74,9 +74,9 @@ expect.set_options(timeout=20_000)
 Opener = Callable[..., Page]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser(chromium: str) -> Iterator[Browser]:
-    """One Chromium for the tests of a module; its event loop must be gone before others run theirs."""
+    """One Chromium for the tests of this folder; its event loop must be gone before others run theirs."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,7 +23,8 @@ LAST = 2 * TURNS + 2
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     folder = tmp_path_factory.mktemp("data")
-    assert asyncio.run(long_journal(folder, TURNS)) == LAST
+    with ThreadPoolExecutor(1) as aside:  # the browser has the event loop of this thread
+        assert aside.submit(asyncio.run, long_journal(folder, TURNS)).result() == LAST
     with serve(test_settings(folder)) as serving:
         yield serving
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import Opener
+from tests.browser.conftest import Opener, aside
 from tests.episodes.long_record import EPISODE, long_journal
 from tests.serving import Serving, serve, test_settings
 
@@ -23,8 +22,7 @@ LAST = 2 * TURNS + 2
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     folder = tmp_path_factory.mktemp("data")
-    with ThreadPoolExecutor(1) as aside:  # the browser has the event loop of this thread
-        assert aside.submit(asyncio.run, long_journal(folder, TURNS)).result() == LAST
+    assert aside(asyncio.run, long_journal(folder, TURNS)) == LAST
     with serve(test_settings(folder)) as serving:
         yield serving
 

@@ -79,14 +79,22 @@ Opener = Callable[..., Page]
 
 
 @pytest.fixture(scope="package")
-def browser(chromium: str) -> Iterator[Browser]:
-    """One Chromium for the tests of this folder; its event loop must be gone before others run theirs."""
+def launch(chromium: str) -> Iterator[Callable[..., Browser]]:
+    """Starts a Chromium; the event loop for all of them must be gone before tests elsewhere run theirs."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
+
+        def start(*arguments: str) -> Browser:
+            args = ["--no-sandbox", "--disable-dev-shm-usage", *arguments]
+            return playwright.chromium.launch(executable_path=chromium, args=args)
+
+        yield start
+
+
+@pytest.fixture(scope="package")
+def browser(launch: Callable[..., Browser]) -> Iterator[Browser]:
+    """One Chromium for the tests of this folder."""
+    with launch() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture

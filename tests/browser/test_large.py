@@ -121,12 +121,12 @@ def test_it_does_not_with_reduced_motion_nor_where_balls_come_fast(
     leave(page)
     page = open_page("")
     page.add_init_script(WITNESS + STEADY)
-    # Play begins at a small ball, since the first one after a rest is slow; big ones follow, and a small one.
+    # The first ball after a rest is slow, and is a small one; big ones follow, and a small one.
     begins, last = next(
         (some[0]["seq"], some[-1]["seq"])
-        for some in (balls[place : place + 7] for place in range(len(balls)))
-        if {"wicket", "six"} <= {ball["data"]["kind"] for ball in some[1:-1]}
-        and {some[0]["data"]["kind"], some[-1]["data"]["kind"]} <= {"dot", "run"}
+        for some in (balls[place : place + 8] for place in range(len(balls)))
+        if {"wicket", "six"} <= {ball["data"]["kind"] for ball in some[2:-1]}
+        and {some[1]["data"]["kind"], some[-1]["data"]["kind"]} <= {"dot", "run"}
     )
     stand_at(page, f"{app.base_url}/watch/{episode_id}?seq={last}")
     ends = page.evaluate(PLACE)

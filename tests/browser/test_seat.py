@@ -30,7 +30,7 @@ AFTER_TURN = """async ([id, turn]) => {
   const running = async () => (await (await fetch("/custom/status")).json()).running;
   for (let tries = 0; (await running()).some(still); tries++) {
     if (tries > 400) throw new Error(`turn ${turn} did not pass`);
-    await new Promise((go) => setTimeout(go, 50));
+    await new Promise((go) => setTimeout(go, 100));
   }
 }"""
 """Returns once an episode is past a turn, or over."""

@@ -72,6 +72,9 @@ window.longTasks = [];
 observe("longtask", (entry) => window.longTasks.push(entry.duration));
 """
 
+JUST_READ = "--js-flags=--no-opt --no-maglev"
+"""Scripts of pages that live for seconds are not made faster: that costs more than it saves."""
+
 expect.set_options(timeout=20_000)
 
 T = TypeVar("T")
@@ -84,7 +87,7 @@ def launch(chromium: str) -> Iterator[Callable[..., Browser]]:
     with sync_playwright() as playwright:
 
         def start(*arguments: str) -> Browser:
-            args = ["--no-sandbox", "--disable-dev-shm-usage", *arguments]
+            args = ["--no-sandbox", "--disable-dev-shm-usage", JUST_READ, *arguments]
             return playwright.chromium.launch(executable_path=chromium, args=args)
 
         yield start

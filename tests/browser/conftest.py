@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -29,6 +30,8 @@ WIDE: ViewportSize = {"width": 1440, "height": 900}
 PHONE: ViewportSize = {"width": 390, "height": 844}
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
+COLOURS = ["color-contrast", "link-in-text-block"]
+"""Those rules of axe that a theme can break; they take two thirds of the time."""
 
 WITNESS = """
 window.witnessed = [];
@@ -69,20 +72,32 @@ window.longTasks = [];
 observe("longtask", (entry) => window.longTasks.push(entry.duration));
 """
 
+JUST_READ = "--js-flags=--no-opt --no-maglev"
+"""Scripts of pages that live for seconds are not made faster: that costs more than it saves."""
+
 expect.set_options(timeout=20_000)
 
+T = TypeVar("T")
 Opener = Callable[..., Page]
 
 
-@pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
-    """One Chromium for the tests of a module; its event loop must be gone before others run theirs."""
+@pytest.fixture(scope="package")
+def launch(chromium: str) -> Iterator[Callable[..., Browser]]:
+    """Starts a Chromium; the event loop for all of them must be gone before tests elsewhere run theirs."""
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(
-            executable_path=chromium, args=["--no-sandbox", "--disable-dev-shm-usage"]
-        )
+
+        def start(*arguments: str) -> Browser:
+            args = ["--no-sandbox", "--disable-dev-shm-usage", JUST_READ, *arguments]
+            return playwright.chromium.launch(executable_path=chromium, args=args)
+
+        yield start
+
+
+@pytest.fixture(scope="package")
+def browser(launch: Callable[..., Browser]) -> Iterator[Browser]:
+    """One Chromium for the tests of this folder."""
+    with launch() as browser:
         yield browser
-        browser.close()
 
 
 @pytest.fixture
@@ -197,6 +212,19 @@ def strange_app(tmp_path: Path, strange_worlds: None) -> Iterator[Serving]:
         yield running
 
 
+def leave(*pages: Page) -> None:
+    """Close pages that were looked at, which would go on moving; they may have complained of nothing."""
+    for page in pages:
+        assert page.evaluate("window.witnessed ?? []") == []
+        page.close()
+
+
+def aside(work: Callable[..., T], *given: Any, **named: Any) -> T:
+    """Do what runs an event loop, in a thread: this one has the browser's."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(work, *given, **named).result()
+
+
 def stop_all(app: Serving) -> None:
     """End whatever runs."""
     for episode in app.client.get("/custom/status").json()["running"]:
@@ -223,12 +251,22 @@ def press_on_layout(page: Page, key: str, code: str, *held: str) -> None:
     session.detach()
 
 
-def violations(page: Page) -> list[str]:
+def violations(
+    page: Page, within: str | None = None, *, rules: list[str] = RULES, but: list[str] | None = None
+) -> list[str]:
     """What axe finds wrong with a page as it is, each with the first element concerned.
 
     Everything that passes is left out of the answer, which took most of the time.
+
+    Args:
+        page: The page.
+        within: The part that is new where the rest of the page is examined elsewhere; a second of time.
+        rules: Those looked at, by tag or by name.
+        but: Those that are left out, by name.
     """
-    found = Axe().run(page, options={"runOnly": RULES, "resultTypes": ["violations"]})
+    off = {name: {"enabled": False} for name in but or []}
+    options = {"runOnly": rules, "rules": off, "resultTypes": ["violations"]}
+    found = Axe().run(page, within, options)
     return [f"{one['id']}: {one['nodes'][0]['html'][:120]}" for one in found.response["violations"]]
 
 

@@ -107,7 +107,7 @@ def test_they_take_turns_with_the_list_of_decisions(replay: Replay, open_page: O
     page.wait_for_selector("#feed .chip:not([hidden]) >> text=Alternatives", state="attached")
     page.keyboard.press("w")
     opened(page)
-    assert violations(page) == []
+    assert violations(page, "#feed") == []
     overflow = page.evaluate("document.documentElement.scrollWidth - innerWidth")
     assert overflow <= 0
     page.keyboard.press("d")

@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page, Route, expect
 
 from spectator.environments.cricket.match.engine import segment_at
-from tests.browser.conftest import PHONE, Opener, stop_all
+from tests.browser.conftest import PHONE, Opener, leave, stop_all
 from tests.serving import Serving
 
 pytestmark = pytest.mark.browser
@@ -104,6 +104,7 @@ def test_nobody_is_said_to_have_no_plan_before_the_record_is_read(
     episode_id = quiet_app.start(pace="broadcast", seed=7, options={"max_overs": 2})
     before = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
     expect(before.locator(".score__overs b").first).to_have_text("0.1", timeout=60_000)
+    leave(before)
     page = open_page("")
     held: list[Route] = []
     page.route("**/events?**", lambda route: held.append(route), times=1)
@@ -137,8 +138,9 @@ def test_a_phone_has_plans_and_deeds_with_the_minds(wild: Wild, open_page: Opene
 def test_who_joins_late_gets_the_overs_before(quiet_app: Serving, open_page: Opener) -> None:
     """The card asks for the record of what the page has not seen."""
     episode_id = quiet_app.start(pace="fast", seed=7, options={"max_overs": 2, "super_over": False})
-    before = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
+    before = open_page(f"{quiet_app.base_url}/watch/{episode_id}", reduced_motion="reduce")
     expect(before.locator("#banner")).to_contain_text("target", timeout=60_000)
+    leave(before)
     page = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
     expect(page.locator("#state")).to_have_text(re.compile("Live|Finished"))
     page.locator(".deeds").scroll_into_view_if_needed()

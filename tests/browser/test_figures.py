@@ -70,7 +70,8 @@ def test_a_live_match_stands_still_but_for_its_figures(
 
 def test_a_long_match_at_full_speed_stays_small(quiet_app: Serving, open_page: Opener) -> None:
     """20 overs at full speed: heap under 30 MB, under 3,000 nodes."""
-    episode_id = quiet_app.start(pace="broadcast", max_overs=20, seed=7)
+    options = {"max_overs": 20, "forecast_futures": 20}
+    episode_id = quiet_app.start(pace="broadcast", seed=7, options=options)
     page = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
     expect(page.locator("#state")).to_have_text("Live")
     quiet_app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "max"})

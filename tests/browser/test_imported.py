@@ -8,7 +8,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser.conftest import PHONE, Opener
+from tests.browser.conftest import PHONE, Opener, aside
 from tests.importing.imported import DATA, lines, run_import
 from tests.serving import Serving, serve, test_settings
 
@@ -32,7 +32,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
         (DATA / "inspect.eval", "log"),
         (hostile, "html"),
     ):
-        assert run_import(path, into=root / name).exit_code == 0
+        assert aside(run_import, path, into=root / name).exit_code == 0
     with serve(test_settings(tmp_path_factory.mktemp("data"), runs_dir=root)) as serving:
         yield serving
 

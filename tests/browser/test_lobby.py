@@ -254,7 +254,7 @@ def test_balls_travel_in_the_large_picture_unless_motion_is_to_be_reduced(
         for _ in range(3):
             expect(headline).not_to_have_text(headline.inner_text())
         if motion == "no-preference":
-            page.wait_for_function("window.moved > 0")
+            page.wait_for_function("window.moved > 0", polling=50)
         moved[motion] = page.evaluate("window.moved")
         page.close()
     assert moved["reduce"] == 0 < moved["no-preference"]

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Page, Route, expect
 
-from tests.browser.conftest import Opener
+from tests.browser.conftest import Opener, aside
 from tests.episodes.long_record import EPISODE, long_journal
 from tests.serving import Serving, serve, test_settings
 
@@ -22,7 +22,7 @@ LAST = 2 * TURNS + 2
 @pytest.fixture(scope="module")
 def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
     folder = tmp_path_factory.mktemp("data")
-    assert asyncio.run(long_journal(folder, TURNS)) == LAST
+    assert aside(asyncio.run, long_journal(folder, TURNS)) == LAST
     with serve(test_settings(folder)) as serving:
         yield serving
 

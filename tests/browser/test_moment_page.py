@@ -56,14 +56,16 @@ def test_a_moment_is_seen_played_copied_and_changed(
     )
     expect(page.get_by_role("heading", level=1)).to_have_text(re.compile(r"^OUT, \d+\s% to \d+\s% for .+"))
     still = page.locator(".moment__still")
-    page.wait_for_function("() => document.querySelector('.moment__still').naturalWidth === 640")
+    page.wait_for_function("() => document.querySelector('.moment__still').naturalWidth === 640", polling=50)
     box = still.bounding_box()
     assert box and box["y"] + box["height"] < SIZES[size]["height"]
     assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size]["width"]
     assert moves(page) <= 0.02
     assert violations(page) == []
     page.get_by_text("Play the clip").click()
-    page.wait_for_function("() => document.querySelector('.moment__clip img').naturalWidth === 640")
+    page.wait_for_function(
+        "() => document.querySelector('.moment__clip img').naturalWidth === 640", polling=50
+    )
     expect(still).to_be_hidden()
     page.get_by_role("button", name="Copy link").click()
     expect(page.get_by_role("status")).to_have_text("Link copied")

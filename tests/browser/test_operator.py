@@ -26,9 +26,9 @@ def guarded(tmp_path: Path) -> Iterator[Serving]:
 
 def test_the_token_is_asked_for_refused_and_kept_for_the_tab(guarded: Serving, open_page: Opener) -> None:
     """Pause asks for it, a wrong one is told, a right one pauses for everybody, then nothing asks again."""
-    episode_id = guarded.start(pace="broadcast", max_overs=5)
+    episode_id = guarded.start(pace="broadcast", max_overs=1)
     url = f"{guarded.base_url}/watch/{episode_id}"
-    viewer = open_page(url)
+    viewer = open_page(url, reduced_motion="reduce")
     page = open_page(url, forgive=("401",))
     expect(page.locator("#state")).to_have_text("Live")
     page.get_by_role("button", name="Control this episode").click()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import http.server
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, Page, expect, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.conftest import PHONE, WIDE, Opener
 from tests.llm.brains import Said, counter
@@ -26,13 +26,10 @@ def saying_why(body: Any) -> Said:
 
 
 @pytest.fixture(scope="module")
-def browser(chromium: str) -> Iterator[Browser]:
+def browser(launch: Callable[..., Browser]) -> Iterator[Browser]:
     """One Chromium that keeps no cookies of frames of other sites, as its users may choose."""
-    arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--test-third-party-cookie-phaseout"]
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=chromium, args=arguments)
+    with launch("--test-third-party-cookie-phaseout") as browser:
         yield browser
-        browser.close()
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from spectator.training.recorded_run import RecordedRun
 from spectator.training.text_episode import TextEpisode
-from tests.browser.conftest import PHONE, WIDE, Opener, violations
+from tests.browser.conftest import COLOURS, PHONE, RULES, WIDE, Opener, aside, violations
 from tests.following.trained_run import play_training
 from tests.rollouts.exported_run import play_run
 from tests.serving import Serving, serve, test_settings
@@ -29,10 +29,10 @@ CHARTS = [
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two training runs with versions, one without, and a fleet's run of a model that is at times silent."""
     root: Path = tmp_path_factory.mktemp("runs")
-    play_training(root / "first", versions=5)
-    play_training(root / "second", versions=3, luck=2)
-    play_training(root / "unversioned", versions=2, versioned=False)
-    play_run(root / "fleet", model={"temperature": 0.7}, on_invalid="penalize", invalid_retries=0)
+    aside(play_training, root / "first", versions=5)
+    aside(play_training, root / "second", versions=3, luck=2)
+    aside(play_training, root / "unversioned", versions=2, versioned=False)
+    aside(play_run, root / "fleet", model={"temperature": 0.7}, on_invalid="penalize", invalid_retries=0)
     return root
 
 
@@ -291,4 +291,4 @@ def test_a_compared_run_is_clean_and_fits(runs: Serving, open_page: Opener, size
             }).map((text) => text.textContent)"""
         )
         assert torn == []
-    assert violations(page) == []
+    assert violations(page, rules=COLOURS if scheme == "light" else RULES) == []

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import PHONE, WIDE, House, Opener
+from tests.browser.conftest import PHONE, WIDE, House, Opener, leave
 from tests.serving import serve, test_settings
 
 pytestmark = pytest.mark.browser
@@ -108,6 +108,7 @@ def test_a_record_comes_without_a_move(house: House, open_page: Opener) -> None:
     for size, page in pages.items():
         expect(page.locator(".player__where")).to_contain_text(re.compile(r"([2-9]|\d\d) /"), timeout=60_000)
         assert page.evaluate(AT_TWO) <= MOST, size
+        leave(page)
 
 
 def test_a_replay_goes_by_without_a_move(house: House, open_page: Opener) -> None:

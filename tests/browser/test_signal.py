@@ -40,7 +40,7 @@ def test_a_killed_server_is_waited_for_and_found_again(tmp_path: Path, open_page
     port = free_port()
     variables = {"SPECTATOR_ENVIRONMENT": "cricket"}
     with serve_process(tmp_path, port=port, variables=variables) as server:
-        match = {"pace": "broadcast", "max_overs": 5}
+        match = {"pace": "broadcast", "options": {"max_overs": 5, "forecast_futures": 20}}
         answer = httpx.post(f"{server.base_url}/custom/start_episode", json=match, timeout=20)
         page = open_page("", viewport=PHONE, has_touch=True, forgive=FORGIVEN)
         page.add_init_script(LISTEN)
@@ -55,7 +55,7 @@ def test_a_killed_server_is_waited_for_and_found_again(tmp_path: Path, open_page
     expect(page.locator(".player__live--on")).to_have_count(0)
     expect(page.locator("#viewers")).to_have_text("")
     expect(page.locator(".score")).to_be_visible()
-    page.wait_for_function(COUNTS_DOWN, timeout=60_000)
+    page.wait_for_function(COUNTS_DOWN, polling=100, timeout=60_000)
     expect(again).to_be_visible()
     for width in (320, 430, 480, 660, 770, 820, 390):
         page.set_viewport_size({"width": width, "height": 844})
@@ -64,7 +64,7 @@ def test_a_killed_server_is_waited_for_and_found_again(tmp_path: Path, open_page
         assert again.evaluate(LINES) == 1, width
     page.evaluate("window.told = []")
     again.click(force=True)
-    page.wait_for_function("() => window.told.includes('Reconnecting')", timeout=5_000)
+    page.wait_for_function("() => window.told.includes('Reconnecting')", polling=50, timeout=5_000)
     with serve_process(tmp_path, port=port, variables=variables):
         page.locator("#retry").dispatch_event("click")  # hidden, and harmless, if the page was faster
         expect(state).to_have_text(re.compile("^(Live|Interrupted|Finished)$"), timeout=30_000)

@@ -57,10 +57,10 @@ def browsers_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serving]:
 
 def until(page: Page, condition: str) -> None:
     """Wait until ``condition`` holds in the page; Playwright's own way is against the page's policy."""
-    for _ in range(800):
+    for _ in range(400):
         if page.evaluate(condition):
             return
-        page.wait_for_timeout(50)
+        page.wait_for_timeout(100)
     raise AssertionError(f"{condition} never held")
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
-from tests.browser.conftest import Opener, board
+from tests.browser.conftest import Opener, board, leave
 from tests.serving import Serving, free_port, serve_process, until
 
 pytestmark = pytest.mark.browser
@@ -61,8 +62,9 @@ def test_who_comes_late_is_told_how_many_swings_there_were(quiet_app: Serving, o
     """The count is of the whole match, not of what this page saw; opening the list has the rest explained."""
     episode_id = quiet_app.start(pace="fast", max_overs=2, seed=5)
     url = f"{quiet_app.base_url}/watch/{episode_id}"
-    early = open_page(url)
+    early = open_page(url, reduced_motion="reduce")
     expect(early.locator(".chances-story summary")).to_be_visible(timeout=30_000)
+    leave(early)
     quiet_app.client.post("/custom/pace", json={"episode_id": episode_id, "pace": "broadcast"})
     late = open_page(url)
     swings = late.locator(".chances-story summary")
@@ -84,11 +86,10 @@ def test_a_page_survives_the_servers_death_and_the_record_survives_both(
     variables = {"SPECTATOR_ENVIRONMENT": "cricket"}
     over = re.compile("Interrupted|Finished")
     with serve_process(tmp_path, port=port, variables=variables) as server:
-        page = open_page(f"{server.base_url}/", forgive=("ERR_CONNECTION", "WebSocket connection"))
-        page.get_by_label("max overs").fill("1")
-        page.get_by_label("Pace").select_option("fast")
-        page.get_by_role("button", name="Start the match").click()
-        page.wait_for_url("**/watch/ep-*")
+        match = {"pace": "fast", "options": {"max_overs": 1, "forecast_futures": 20}}
+        answer = httpx.post(f"{server.base_url}/custom/start_episode", json=match, timeout=20)
+        page = open_page("", forgive=("ERR_CONNECTION", "WebSocket connection"), reduced_motion="reduce")
+        page.goto(f"{server.base_url}/watch/{answer.json()['episode_id']}")
         expect(page.locator("#feed li").nth(3)).to_be_visible()
         server.kill()
         expect(page.locator("#state")).to_contain_text("Reconnecting")
@@ -165,7 +166,7 @@ def test_a_page_that_a_restart_sent_to_the_stream_comes_back_to_the_socket(
             route.connect_to_server()
 
     episode_id = quiet_app.start(pace="broadcast", max_overs=2, seed=6)
-    page = open_page("")
+    page = open_page("", reduced_motion="reduce")
     page.route_web_socket("**/live/**", away_for_two)
     page.goto(f"{quiet_app.base_url}/watch/{episode_id}")
     expect(page.locator("#state")).to_have_text("Live")
@@ -197,6 +198,7 @@ def test_a_link_leads_to_the_very_event_and_back_to_live(quiet_app: Serving, ope
     episode_id = quiet_app.start(pace="fast", max_overs=2, seed=8)
     watching = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
     expect(watching.locator("#feed li").nth(3)).to_be_visible()
+    leave(watching)
     page = open_page(f"{quiet_app.base_url}/?ep={episode_id}&seq=6")
     expect(page.locator("#state")).to_have_text("Behind live")
     assert page.url.endswith(f"/watch/{episode_id}?seq=6")
@@ -273,7 +275,7 @@ def test_the_tabs_title_tells_a_ball_once_it_has_landed(quiet_app: Serving, open
     page = open_page(f"{quiet_app.base_url}/watch/{episode_id}")
     expect(page.locator(".score__runs")).to_contain_text("/")
     page.evaluate(TITLED)
-    page.wait_for_function("() => window.titles > 1", timeout=60_000)
+    page.wait_for_function("() => window.titles > 1", polling=50, timeout=60_000)
     assert page.evaluate("window.ahead") == []
 
 

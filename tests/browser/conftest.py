@@ -42,8 +42,8 @@ const observe = (type, note) => new PerformanceObserver((list) => list.getEntrie
 window.shifts = 0;
 window.shiftAtOnce = 0;
 let [began, last, sum] = [0, 0, 0];
-// Lines that come in at the head of the feed move those below. What else moves in such a frame is weighed
-// alone, as the browser weighs a frame: the area that it leaves and takes, and its longest way, as shares of
+// Lines that come in at the head of the feed or a story move those below. What else moves in such a frame
+// is weighed alone, as the browser weighs a frame: the area that it leaves and takes, and its longest way, as shares of
 // the window's. What leaves the window or comes into it does so at its lower edge.
 const area = ({ width, height }) => width * height;
 const apart = (from, to) => Math.max(Math.abs(from.x - to.x), Math.abs(from.y - to.y));
@@ -52,8 +52,9 @@ const both = (from, to) => Math.max(0, Math.min(from.right, to.right) - Math.max
 const way = (from, to) =>
   area(from) && area(to) ? apart(from, to) : innerHeight - (area(to) ? to : from).y;
 const withoutFeed = ({ value, sources }) => {
-  const feed = document.getElementById("feed");
-  const others = sources.filter(({ node }) => !(node instanceof Node && feed?.contains(node)));
+  const lists = [...document.querySelectorAll("#feed, .story")];
+  const holds = (node) => node instanceof Node && lists.some((one) => one.contains(node));
+  const others = sources.filter(({ node }) => !holds(node));
   if (others.length === sources.length) return value;
   const moves = others.map(({ previousRect, currentRect }) => [previousRect, currentRect]);
   const touched = moves.reduce((sum, [from, to]) => sum + area(from) + area(to) - both(from, to), 0);

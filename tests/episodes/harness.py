@@ -6,11 +6,10 @@ import asyncio
 import itertools
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
-
-import pytest
+from unittest.mock import patch
 
 from spectator.bus import MemoryBus
 from spectator.clock import Clock, SystemClock
@@ -217,9 +216,8 @@ async def supervising(
     """A supervisor, closed at the end; ``world`` is played whatever environment is asked for."""
     bus, journal = bus or MemoryBus(), journal or RecordingJournal()
     ids = (f"ep-{number:04d}" for number in itertools.count(1))
-    with pytest.MonkeyPatch.context() as patch:
-        if world is not None:
-            patch.setattr(requests, "load_world", lambda name: world)
+    load = nullcontext() if world is None else patch.object(requests, "load_world", lambda name: world)
+    with load:
         async with asyncio.TaskGroup() as tasks:
             supervisor = Supervisor(
                 journal=journal,

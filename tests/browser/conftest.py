@@ -43,8 +43,8 @@ window.shifts = 0;
 window.shiftAtOnce = 0;
 let [began, last, sum] = [0, 0, 0];
 // Lines that come in at the head of the feed or a story move those below. What else moves in such a frame
-// is weighed alone, as the browser weighs a frame: the area that it leaves and takes, and its longest way, as shares of
-// the window's. What leaves the window or comes into it does so at its lower edge.
+// is weighed alone, as the browser weighs a frame: the area that it leaves and takes, and its longest way,
+// as shares of the window's. What leaves the window or comes into it does so at its lower edge.
 const area = ({ width, height }) => width * height;
 const apart = (from, to) => Math.max(Math.abs(from.x - to.x), Math.abs(from.y - to.y));
 const both = (from, to) => Math.max(0, Math.min(from.right, to.right) - Math.max(from.left, to.left))

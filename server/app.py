@@ -14,7 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Final
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -101,12 +101,24 @@ def create_app(settings: Settings) -> FastAPI:
     app.add_middleware(HeadRequests)
     if settings.trusted_hops:
         app.add_middleware(ForwardedAddress, hops=settings.trusted_hops)
+    templates = Templates(join=settings.join_assets)
+    for router in _routers(templates):  # `include_router` would build each route again on its first request
+        app.router.routes.extend(router.routes)
+    install_error_pages(app, templates)
+    mount_assets(app, join=settings.join_assets)
+    openenv = register_openenv(app, settings)
+    describe(app, StartEpisode, ForkEpisode, ChooseEpisode, ChoosePace, Act, ChooseName, GiveNote, CastVote)
+    app.router.routes.append(Route(OPENAPI_URL, _openapi_route(app), include_in_schema=False))
+    return app
+
+
+def _routers(templates: Templates) -> tuple[APIRouter, ...]:
+    """Return the routes of the API, of live play, and of the pages."""
     with_routes = (
         operations, start_routes, control, seats, episodes, leaderboard, analysis, voice, live, sharing,
         rollouts, voting,
     )  # fmt: skip
-    templates = Templates(join=settings.join_assets)
-    routers = (
+    return (
         *(module.router for module in with_routes),
         start_routes.catalogue_router,
         live.publish_router,
@@ -125,14 +137,6 @@ def create_app(settings: Settings) -> FastAPI:
         voice.voice_page(templates),
         reference_router(templates),
     )
-    for router in routers:  # `include_router` would build each route again on its first request
-        app.router.routes.extend(router.routes)
-    install_error_pages(app, templates)
-    mount_assets(app, join=settings.join_assets)
-    openenv = register_openenv(app, settings)
-    describe(app, StartEpisode, ForkEpisode, ChooseEpisode, ChoosePace, Act, ChooseName, GiveNote, CastVote)
-    app.router.routes.append(Route(OPENAPI_URL, _openapi_route(app), include_in_schema=False))
-    return app
 
 
 def _openapi_route(app: FastAPI) -> Callable[[Request], Awaitable[Response]]:

@@ -72,10 +72,10 @@ function arrange() {
 /** @param {ReturnType<typeof parting>} parted */
 function drawParting(parted) {
   if (!parted) return replace(part, h("p", {}, halves[0].events.length === halves[1].events.length ? "They are identical from the first step to the last." : "So far they are identical."));
-  const told = (/** @type {any} */ event, /** @type {any} */ other, /** @type {Half} */ half) => (!event ? ["it ended"] : event.type === "decision.made" ? decidedWords(event.data, half.timeline.headState.episode ?? {}, half.call, other?.type === event.type && other.data) : [words(event.type.replace(/^\w+\./, ""))]);
+  const happened = (/** @type {any} */ event, /** @type {any} */ other, /** @type {Half} */ half) => (!event ? ["it ended"] : event.type === "decision.made" ? decidedWords(event.data, half.timeline.headState.episode ?? {}, half.call, other?.type === event.type && other.data) : [words(event.type.replace(/^\w+\./, ""))]);
   const same = halves[0].entry.seed === halves[1].entry.seed;
   replace(part, h("p", {}, h("b", {}, same ? "First different decision: " : "Their seeds differ, so they diverge at once: "), h("button", { class: "more", type: "button", on: { click: () => go(steps.indexOf(partedAt ?? 0)) } }, "go there")),
-    figuresPart(), ...(same ? halves : []).map((half, index) => h("p", { class: `part part--${"ab"[index]}` }, h("i", { class: "side__key", "aria-hidden": "true" }), ...told(...(index ? [parted.b, parted.a] : [parted.a, parted.b]), half))));
+    figuresPart(), ...(same ? halves : []).map((half, index) => h("p", { class: `part part--${"ab"[index]}` }, h("i", { class: "side__key", "aria-hidden": "true" }), ...happened(...(index ? [parted.b, parted.a] : [parted.a, parted.b]), half))));
 }
 
 /** Where the world's main figure first differs, often long after the first different decision, or never. */

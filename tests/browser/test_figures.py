@@ -31,8 +31,8 @@ Date.now = () => now() - 3_600_000;
 def test_a_page_is_light_and_only_ours(quiet_app: Serving, open_page: Opener) -> None:
     """On the wire under 60 kB in at most 12 requests, a replay of 20 overs under 200 kB; all of it ours."""
     episode_id = quiet_app.start(max_overs=20, seed=7)
-    live = quiet_app.start(pace="broadcast", max_overs=1, seed=7)
     quiet_app.finish(episode_id)
+    live = quiet_app.start(pace="broadcast", max_overs=1, seed=7)
     for path, most in (("/", 60_000), (f"/watch/{live}", 60_000), (f"/replay/{episode_id}", 200_000)):
         page = open_page("")
         sizes: dict[str, int] = {}

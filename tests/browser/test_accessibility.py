@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.conftest import COLOURS, PHONE, WIDE, House, Opener, violations
+from tests.browser.conftest import PHONE, WIDE, House, Opener, violations
 
 pytestmark = pytest.mark.browser
 
@@ -22,8 +22,6 @@ NAMED = set(
 """Roles that say nothing without a name."""
 CONTROLS = {"button", "combobox", "slider", "checkbox", "textbox", "spinbutton", "tab"}
 TABS_AT_MOST = 400
-OTHERWISE = {"lobby", "watch", "report", "replay", "campaign"}
-"""Pages that have other parts on a phone: only there their colours are examined again."""
 
 WALK = """() => {
   const tabbed = new Map();
@@ -112,7 +110,7 @@ def test_every_page_has_names_roles_and_landmarks(house: House, open_page: Opene
     for name, path in pages(house).items():
         go(page, f"{house.serving.base_url}{path}")
         wrong = [one for one in faults(page) if name != "embed" or "banner" not in one]
-        wrong += violations(page, but=COLOURS if size == "phone" and name not in OTHERWISE else None)
+        wrong += violations(page)
         if wrong:
             found[name] = wrong
     assert found == {}

@@ -232,7 +232,7 @@ def test_time_runs_out_for_everybody_to_see_and_the_match_goes_on(tmp_path: Path
     """An empty seat is decided for by the fallback, by its name, whoever watches; a pause stops the clock."""
     with serve(test_settings(tmp_path, person_decision_s=5)) as app:
         episode_id = app.start(captain_preset="human", options={"turns": 2})
-        late = ("409",)  # what a page on a busy machine asks about a decision may come after its time
+        late = ("409",)  # asked after the end
         page = open_page(f"{app.base_url}/watch/{episode_id}", forgive=late)
         page.get_by_role("button", name="Take the seat").click()
         expect(page.locator(".seat__say")).to_contain_text("then the fallback decides")

@@ -39,7 +39,9 @@ class ModelArrays:
         base: Weights by situation, shape ``(3601, 11)``: first innings, chases, free hit.
         person: Weights of batter and bowler together, shape ``(3564, 11)``.
         tables: The tables that it was built from, for what depends on the length of an innings.
-        details: Running sums of the runs on wides, no-balls, byes and run-outs.
+        extras: Running sums of the chances of each number of runs, shape ``(4, runs)``: on run-outs, wides,
+            no-balls and byes. What a shorter one lacks is infinite.
+        run_out_striker: Chance that the striker is the one run out.
         rhythm_sd: Standard deviation of an over's own shift.
         gain: Shift of boundaries per unit log ratio of runs.
         dot_share: How far dots move against boundaries.
@@ -49,7 +51,8 @@ class ModelArrays:
     base: Floats
     person: Floats
     tables: Tables
-    details: dict[str, Floats]
+    extras: Floats
+    run_out_striker: np.float32
     rhythm_sd: float
     gain: float
     dot_share: float
@@ -203,20 +206,23 @@ def build_model_arrays(tables: Tables) -> ModelArrays:
         base=base,
         person=np.ascontiguousarray(person.reshape(-1, CATEGORIES)),
         tables=tables,
-        details={
-            name: np.cumsum(np.array(tables.details[name], dtype=np.float32))
-            for name in ("wide_runs", "noball_bat", "bye_runs", "legbye_runs", "run_out_runs")
-        }
-        | {
-            "shares": np.array(
-                [tables.details["bye_share"], tables.details["run_out_striker"]], dtype=np.float32
-            )
-        },
+        extras=_running_sums(
+            [tables.details[name] for name in ("run_out_runs", "wide_runs", "noball_bat", "legbye_runs")]
+        ),
+        run_out_striker=np.float32(tables.details["run_out_striker"]),
         rhythm_sd=tables.rhythm_sd,
         gain=tables.skill_gain,
         dot_share=tables.dot_share,
         wicket_share=tables.wicket_share,
     )
+
+
+def _running_sums(chances: Sequence[Sequence[float]]) -> Floats:
+    """Return the running sum of each row; what a shorter row lacks is infinite."""
+    sums = np.full((len(chances), max(map(len, chances))), np.inf, dtype=np.float32)
+    for row, one in zip(sums, chances, strict=True):
+        row[: len(one)] = np.cumsum(np.array(one, dtype=np.float32))
+    return sums
 
 
 @lru_cache(maxsize=16)

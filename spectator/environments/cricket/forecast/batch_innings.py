@@ -156,7 +156,7 @@ class _BatchInnings:
 
     def _finish(self, ended: Bools) -> None:
         """Record the futures that have just ended."""
-        new = np.flatnonzero(ended & ~self.done)
+        new = (ended & ~self.done).nonzero()[0]
         if new.size:
             ids = self.ids[new]
             self.ends.runs[ids] = self.runs[new]
@@ -170,7 +170,7 @@ class _BatchInnings:
     def _mark(self, ended: Bools) -> None:
         """Record the futures that have reached the mark."""
         runs = self.ends.marked_runs
-        here = np.flatnonzero((ended | (self.balls >= self.at.mark)) & (runs[self.ids] < 0))
+        here = ((ended | (self.balls >= self.at.mark)) & (runs[self.ids] < 0)).nonzero()[0]
         ids = self.ids[here]
         runs[ids] = self.runs[here]
         self.ends.marked_wickets[ids] = self.wickets[here]
@@ -178,7 +178,7 @@ class _BatchInnings:
 
     def _compress(self) -> None:
         self.finished = 0
-        keep = np.flatnonzero(~self.done)
+        keep = (~self.done).nonzero()[0]
         for name in self._COLUMNS:
             setattr(self, name, getattr(self, name)[keep])
         if self.target is not None:
@@ -196,14 +196,14 @@ class _BatchInnings:
         else:
             base += wickets * RATE_PLACES
             base += self.places[self.at.innings_balls - balls, required]
-        base[np.flatnonzero(self.free_hit)] = len(self.situations.weights) - 1
+        base[self.free_hit.nonzero()[0]] = len(self.situations.weights) - 1
         bowlers, overs = self.at.bowlers, self.over_of[balls]
         bowler = bowlers[overs] if bowlers.ndim == 1 else bowlers[overs, self.ids]
         person = self._person_rows(balls, bowler)
         category = self._draw(base, person, bowler, overs) if forced is None else forced
         runs, ran, valid, out = self._score(category)
         if self.watch is not None:
-            live = np.flatnonzero(~self.done)
+            live = (~self.done).nonzero()[0]
             self.watch(
                 SimulatedBalls(
                     self.ids[live],
@@ -239,10 +239,10 @@ class _BatchInnings:
         # Reuse buffers between steps: page faults of new ones of this size would cost more than the
         # gathering.
         rows, others, weights = self.rows[:n], self.others[:n], self.columns[:, :n]
-        np.take(self.situations.weights, base, axis=0, out=rows, mode="clip")
+        self.situations.weights.take(base, axis=0, out=rows, mode="clip")
         if self.at.boundaries:
             person = person + len(c.person) * (over % 2)
-        np.take(self.people, person, axis=0, out=others, mode="clip")
+        self.people.take(person, axis=0, out=others, mode="clip")
         np.multiply(rows.T, others.T, out=weights)
         shift = np.float32(c.gain) * (skills.bat_log[self.striker] + skills.bowl_log[bowler]) + self.effect
         shift += self.rhythm
@@ -263,13 +263,10 @@ class _BatchInnings:
         weights[NO_BALL] *= extras
         if self.at.called is not None:
             weights *= self.at.called[over, :, self.striker].T
-        left = self._random(np.arange(n))
-        left *= weights.sum(axis=0)
-        category = np.zeros(len(base), dtype=np.uint8)
-        upper = np.zeros(len(base), dtype=np.float32)
-        for k in range(10):
-            upper += weights[k]
-            category += left >= upper
+        for k in range(1, CATEGORIES):  # faster than np.cumsum along this axis
+            weights[k] += weights[k - 1]
+        left = self._random(np.arange(n)) * weights[-1]
+        category: NDArray[np.uint8] = (left >= weights[:-1]).sum(axis=0, dtype=np.uint8)
         return category
 
     def _favour(self, bowler: Ints, over: Ints) -> Floats | None:
@@ -300,24 +297,14 @@ class _BatchInnings:
             Runs, whether an odd number was run, whether it was valid, and whether a wicket fell.
         """
         runs, ran = _RUNS[category], _RAN[category]
-        special = np.flatnonzero(category >= RUN_OUT)
+        special = (category >= RUN_OUT).nonzero()[0]
         if special.size:
             kinds = category[special]
             u = self._random(special)
-            for kind, name, extra in (
-                (RUN_OUT, "run_out_runs", 0),
-                (WIDE, "wide_runs", 1),
-                (NO_BALL, "noball_bat", 1),
-                (BYE, "legbye_runs", 1),
-            ):
-                at = special[kinds == kind]
-                drawn = (
-                    np.searchsorted(self.model.details[name], u[kinds == kind], side="right")
-                    + (kind != NO_BALL) * extra
-                )
-                runs[at] = drawn + (kind == NO_BALL)
-                moved = drawn - (kind == WIDE)
-                ran[at] = (moved % 2 == 1) & (moved < 4)
+            drawn = (self.model.extras[kinds - RUN_OUT] <= u[:, np.newaxis]).sum(axis=1)
+            runs[special] = drawn + (kinds != RUN_OUT)
+            moved = drawn + (kinds == BYE)
+            ran[special] = (moved % 2 == 1) & (moved < 4)
         out = (category == WICKET) | (category == RUN_OUT)
         valid = (category != WIDE) & (category != NO_BALL)
         return runs, ran, valid, out
@@ -329,12 +316,12 @@ class _BatchInnings:
         self.faced += category != WIDE
         self.free_hit = (self.free_hit & ~valid) | (category == NO_BALL)
         swap = ran.copy()
-        fallen = np.flatnonzero((category == WICKET) | (category == RUN_OUT))
+        fallen = ((category == WICKET) | (category == RUN_OUT)).nonzero()[0]
         if fallen.size:
             self._replace(fallen, category[fallen] == RUN_OUT, swap)
         over_ended = valid & self.over_ends[np.minimum(self.balls, self.at.innings_balls)]
         swap ^= over_ended
-        fresh = np.flatnonzero(over_ended)
+        fresh = over_ended.nonzero()[0]
         self.rhythm[fresh] = self._rhythms(fresh)
         striker, faced = self.striker, self.faced
         self.striker, self.partner = (
@@ -354,7 +341,7 @@ class _BatchInnings:
         incoming = order[place] if order.ndim == 1 else order[place, self.ids[fallen]]
         self.next_in[fallen] += 1
         u = self._random(fallen)
-        partner_out = run_out & (u >= self.model.details["shares"][1])
+        partner_out = run_out & (u >= self.model.run_out_striker)
         striker_out, other = fallen[~partner_out], fallen[partner_out]
         self.striker[striker_out], self.faced[striker_out] = incoming[~partner_out], 0
         self.partner[other], self.faced_partner[other] = incoming[partner_out], 0

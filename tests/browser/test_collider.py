@@ -74,7 +74,9 @@ def test_a_campaign_from_the_beam_to_the_truth(
 def test_a_right_null_looks_like_a_success_and_its_reason_is_in_sight(
     quiet_app: Serving, open_page: Opener, viewport: dict[str, int]
 ) -> None:
-    episode, seqs = played(quiet_app, "reference", 27, scenario="null", difficulty="expert")
+    episode, seqs = played(
+        quiet_app, "reference", 27, scenario="null", difficulty="expert", limit_curves=True
+    )
     page = open_page("", viewport=viewport)
     at(page, quiet_app, episode, seqs["episode.ended"])
     expect(page.locator(".campaign")).to_contain_text("strongest limit, 95 % CL")

@@ -323,6 +323,12 @@ class ColliderOptions(OptionsModel):
         "that an episode that is cut short counts for its stages",
         exclude_if=lambda chosen: chosen == "score",
     )
+    limit_curves: bool = Field(
+        default=False,
+        description="Whether a limit comes with a curve of limits over the searched window, for viewers: it "
+        "takes two fifths of the computing of a campaign",
+        exclude_if=lambda chosen: not chosen,
+    )
 
 
 class ColliderObservation(ObservationModel):

@@ -196,7 +196,7 @@ class ColliderEnvironment:
     Starting State: nothing is configured, all resources are available.
     Rewards: the score of :mod:`reward` on the last step; with ``reward="steps"`` also advances on it.
     Episode End: a claim, the conclusion that there is none, or ``MAX_STEPS`` actions.
-    Arguments: ``scenario``, ``difficulty``, ``reward``.
+    Arguments: ``scenario``, ``difficulty``, ``reward``, ``limit_curves``.
     References: docs/reports/collider-physics.md and docs/reports/collider-skill.md.
     Version History: 1.0 first; 1.1 psi(2S) among the real dimuons, on a fifth of their seeds;
         1.2 nothing before unblinding depends on events in the search window;
@@ -205,7 +205,7 @@ class ColliderEnvironment:
         an excess where none describes the data does not count as evidence, and real data lie on a hidden
         axis; without combine_channels, request_systematics and a comparison of channels;
         1.5 estimates allow for a five-parameter dijet function and for four events, limits for a background
-        of few events and for the error of the efficiency.
+        of few events and for the error of the efficiency; 1.6 curves of limits only by ``limit_curves``.
     """
 
     def __init__(self) -> None:
@@ -225,7 +225,7 @@ class ColliderEnvironment:
         self._score = self._paid = self._reward = 0.0
         self._stages = set()
         task, nature = draw(self._options["scenario"], self._options["difficulty"], seed)
-        self._lab = Laboratory(task, nature, seed)
+        self._lab = Laboratory(task, nature, seed, curves=self._options.get("limit_curves", False))
         self._legal = {}
         self._schemas = schemas(task.public)
         self._lab.add_fact(

@@ -294,7 +294,7 @@ class LimitSet(CampaignFact):
     expected_limit: float
     band: list[float] = Field(description="Expected at -2, -1, +1, +2 sigma")
     rate_limit_fb: float = Field(description="Limit on cross section x branching, fb, at 13 TeV")
-    curve: LimitCurve
+    curve: LimitCurve | None = Field(description="With the option `limit_curves`")
 
 
 class ClaimSubmitted(CampaignFact):

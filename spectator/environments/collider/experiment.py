@@ -283,11 +283,13 @@ class Laboratory:
 
     Args:
         nature: The hidden truth; only taking a run and grading read it.
+        curves: Whether limits come with a curve over the searched window.
     """
 
     task: Task
     nature: Nature
     seed: int
+    curves: bool = False
     left: Resources = field(init=False)
     beam: Beam | None = None
     thresholds_gev: dict[str, float] = field(default_factory=dict)

@@ -83,7 +83,7 @@ def _release(package: str) -> str:
     return ".".join(version(package).split(".")[:2])
 
 
-VERSION: Final = f"1.5+numpy{_release('numpy')}.scipy{_release('scipy')}"
+VERSION: Final = f"1.6+numpy{_release('numpy')}.scipy{_release('scipy')}"
 """Version of the rules and of the libraries a replay depends on: numpy's random streams, scipy's
 functions."""
 
@@ -189,6 +189,7 @@ WORLD: Final = World(
     tools=TOOLS,
     any_thread=True,
     profiles=[({"reward": "steps"}, STEPS)],
+    watched_options={"limit_curves": True},
     collected_options={"reward": "steps"},
     picture=picture,
     panel=_PANEL if _PANEL.is_dir() else None,

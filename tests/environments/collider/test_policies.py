@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,6 @@ import pytest
 
 from spectator.environments.collider.actions import TOOLS
 from spectator.environments.collider.environment import ColliderEnvironment
-from spectator.environments.collider.operations import comparison
 from spectator.environments.collider.physicists import (
     HeuristicPhysicist,
     OraclePhysicist,
@@ -60,14 +59,6 @@ def above(better: list[float], worse: list[float]) -> float:
     """By how many standard errors of the paired differences ``better`` is above ``worse``."""
     gap = np.array(better) - np.array(worse)
     return float(gap.mean() / (gap.std(ddof=1) / math.sqrt(len(gap))))
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _without_curves() -> Iterator[None]:
-    """Curves of limits are for viewers only, and take half of the time of a campaign."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(comparison, "_limit_curve", lambda *_: {})
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -89,7 +89,7 @@ def set_limit(lab: Laboratory, given: actions.AtMass) -> dict[str, Any]:
     }
     analysis.findings[f"limit:{mass:g}"] = True
     analysis.findings.setdefault("limits", []).append(result)
-    lab.add_fact("limit_set", **result, curve=_limit_curve(lab, analysis, counts))
+    lab.add_fact("limit_set", **result, curve=_limit_curve(lab, analysis, counts) if lab.curves else None)
     return result
 
 

@@ -366,7 +366,7 @@ class Laboratory:
         if number not in analysis.opened:
             raise RuntimeError(f"run-{number} is not open in {analysis.channel}; unblind comes first")
         data = self.runs[number - 1].data[analysis.channel]
-        return np.asarray((data.sidebands + data.box)[:, analysis.cut :])
+        return np.asarray(data.sidebands[:, analysis.cut :] + data.box[:, analysis.cut :])
 
     def spectrum(self, analysis: ChannelAnalysis, runs: tuple[int, ...] | None = None) -> Counts:
         """Return selected search events by mass bin, in all opened runs or those of them given."""

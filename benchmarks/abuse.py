@@ -377,12 +377,10 @@ def _felt(seen: SeenMatch, calm: Phase, attacked: Phase, sizes: Sizes) -> list[F
     gaps, calm_gaps = attacked.gaps(seen), calm.gaps(seen)
     late, calm_late = attacked.late(seen), calm.late(seen)
     shares = (("median", 0.5, "-"), ("p99", 0.99, "+5 ms"), ("longest", 1.0, "-"))
+    gap = "step gap beyond its pace"
     way = f"a step, from its record to one of {sizes.viewers} viewers"
     figures = [
-        *(
-            _beside(f"step gap beyond its pace, {name}, {who}", gaps, calm_gaps, *rest)
-            for name, *rest in shares
-        ),
+        *(_beside(f"{gap}, {name}, {who}", gaps, calm_gaps, share, target) for name, share, target in shares),
         *(_beside(f"{way}, {name}", late, calm_late, share, "-") for name, share, _ in shares),
     ]
     lost = f"{seen.missed} events missed, {seen.closed} of {sizes.viewers} viewers disconnected"

@@ -139,6 +139,12 @@ class TextEpisode:
         self._offered: FrozenTools | None = None
         self._unused: Decision | None = None
         self._seen: Observation | None = None
+        self.own: OwnCount
+        self._rejected: int
+        self._rejected_calls: list[ModelCall]
+        self._refused: int
+        self._total: float
+        self._acted: bool
         self.world = self._agent.world
         """The world."""
         self.form = form_of(self.world.briefing, "json", 1)
@@ -435,7 +441,7 @@ class TextEpisode:
         return self.text
 
     def _begin_count(self) -> None:
-        self._rejected_calls: list[ModelCall] = []
+        self._rejected_calls = []
         self._refusal, self._rejected, self._refused, self._total = "", 0, 0, 0.0
         self._acted = False
         self.own = OwnCount()
@@ -458,6 +464,11 @@ class TextEpisode:
         """Record an answer that leads to no action with the end of the episode."""
         if self._recorded is not None and not self.done:
             self._unused = model_decision({}, calls, self._model)
+
+    def fail(self, detail: str) -> None:
+        """If the episode is recorded, record an end as failed, without a score."""
+        if self._recorded is not None:
+            self._recorded.fail(detail)
 
     def close(self) -> None:
         """Release all resources. Safe to call twice."""

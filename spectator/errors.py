@@ -58,25 +58,10 @@ EndReason = Literal[
 """Why an episode ended; exactly one of them, always published."""
 
 FailureClass = Literal[
-    "model_infra",
-    "model_resting",
-    "model_rejected",
-    "context_exceeded",
-    "rate_limited",
-    "declined",
-    "unparsable",
-    "illegal_action",
-    "truncated",
-    "timeout",
-    "spent",
-    "policy_fault",
-    "env_infra",
-    "env_verdict",
-    "journal",
-    "cancelled",
-    "killed",
-    "unknown",
-]
+    "model_infra", "model_resting", "model_rejected", "context_exceeded", "rate_limited", "declined",
+    "unparsable", "illegal_action", "truncated", "timeout", "spent", "policy_fault", "env_infra",
+    "env_verdict", "journal", "cancelled", "killed", "unknown",
+]  # fmt: skip
 """Why a decision was not made or an episode did not finish; see :data:`FAILURES`."""
 
 FAILURES: Final[Mapping[FailureClass, str]] = {

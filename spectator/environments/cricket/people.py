@@ -244,20 +244,12 @@ def _draw_player(
         return Player(id_, name, role, order, bats, bat_runs=runs, bat_out=out)
     bowling = skill["bowlers"][kind]
     return Player(
-        id_,
-        name,
-        role,
-        order,
-        bats,
-        kind,
-        _draw_style(rng, kind),
-        runs,
-        out,
+        id_, name, role, order, bats, kind, _draw_style(rng, kind), runs, out,
         bowl_runs=_ratio(rng, bowling["runs_conceded_ratio"]["latent_sd"]),
         bowl_wickets=_ratio(rng, bowling["wicket_ratio"]["latent_sd"]),
         bowl_extras=_ratio(rng, bowling["wide_noball_ratio"]["latent_sd"]),
         speed_kmh=round(rng.gauss(*_STOCK_SPEED_KMH[kind]), 1),
-    )
+    )  # fmt: skip
 
 
 def batting_group(order: int) -> str:

@@ -15,25 +15,19 @@ from typing import Any, Final, Literal, NamedTuple
 
 from spectator.environments.cricket import scorer
 from spectator.environments.cricket.ball.grounds import (
+    EVEN,
     GROUNDS,
     NEUTRAL_GROUND,
     Boundaries,
+    Conditions,
     Ground,
     as_faced,
+    draw_conditions,
     draw_ground,
 )
 from spectator.environments.cricket.ball.outcomes import RING_POSITIONS, BowledBall
 from spectator.environments.cricket.ball.sampler import BallModel
-from spectator.environments.cricket.ball.situation import (
-    EVEN,
-    MEMORY,
-    Conditions,
-    DeliveryPlan,
-    Effects,
-    Situation,
-    draw_conditions,
-    loads,
-)
+from spectator.environments.cricket.ball.situation import MEMORY, DeliveryPlan, Effects, Situation, loads
 from spectator.environments.cricket.forecast.outlook import Outlook, outlook_of
 from spectator.environments.cricket.forecast.state import BowlingAttack, choose_bowler, spin_habit
 from spectator.environments.cricket.laws import RING_LIMIT, SUPER_OVER, Ball, Format, Innings, LawBroken, Side

@@ -232,7 +232,6 @@ class EpisodeBusy(EpisodeError):
 
     def __init__(self, running: Sequence[str], slots: int, beginning: int = 0) -> None:
         self.running = tuple(running)
-        self.slots = slots
         about = [f"{beginning} about to begin"] if beginning else []
         super().__init__(
             f"all {slots} slot(s) are taken by {', '.join([*self.running, *about])}; "
@@ -246,8 +245,6 @@ class Recovering(EpisodeError):
     """The server is still recovering episodes that an earlier process left unfinished."""
 
     def __init__(self, looked_at: int, found: int) -> None:
-        self.looked_at = looked_at
-        self.found = found
         super().__init__(
             f"the server is recovering unfinished episodes: {looked_at} of {found} done; retry later"
         )
@@ -273,7 +270,6 @@ class EpisodeElsewhere(EpisodeError):
     """The episode is played in another process; this one cannot control it."""
 
     def __init__(self, episode_id: str | None) -> None:
-        self.episode_id = episode_id
         super().__init__(f"episode {episode_id!r} is played elsewhere and only shown here; control it there")
 
 
@@ -289,7 +285,6 @@ class TruthSealed(EpisodeError):
     """The truth of an episode is sealed until it has ended."""
 
     def __init__(self, episode_id: str) -> None:
-        self.episode_id = episode_id
         super().__init__(f"the truth of {episode_id!r} is sealed until it has ended")
 
 

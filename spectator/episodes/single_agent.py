@@ -441,8 +441,7 @@ class SingleAgent:
         actor, began = asked.actor or "", time.monotonic()
         action, decided = checked_decision(actor, decision, 0.0, asked.legal_actions)
         stepped = local.answered(game.environment, game.environment.step(action))
-        answer = self._take(game, stepped)
-        took = time.monotonic() - began
+        answer, took = self._take(game, stepped), time.monotonic() - began
         facts = facts_of_step(actor, decided, stepped, took, game.refusals)
         game.recorded.append(((game.turn, facts), decision.calls))
         return answer

@@ -145,8 +145,7 @@ def project_ball(state: Mapping[str, Any], event: Event) -> Patch:
     side, number = data["side"], str(data["innings"])
     striker, partner, by = data["striker_line"], data["non_striker_line"], data["bowler_line"]
     lines = {striker["name"]: batter(striker), partner["name"]: batter(partner)}
-    super_over = bool(world.get("super_over"))
-    score = data["score"]
+    super_over, score = bool(world.get("super_over")), data["score"]
     return {
         "score": {side: score},
         "equation": replace(

@@ -155,7 +155,6 @@ class Checkpointer:
 
     Args:
         characters: Characters of record between checkpoints.
-        seconds: Seconds between checkpoints, however little is recorded.
     """
 
     def __init__(
@@ -166,16 +165,14 @@ class Checkpointer:
         clock: Clock,
         *,
         characters: int = CHARACTERS,
-        seconds: float = SECONDS,
     ) -> None:
         self._journal = journal
         self._stream = stream
         self._world = world
         self._clock = clock
         self._characters = characters
-        self._seconds = seconds
         self._next_characters: float = characters
-        self._next_at = clock.monotonic() + seconds
+        self._next_at = clock.monotonic() + SECONDS
 
     def due(self, recorded: int) -> bool:
         """Return whether the next checkpoint is due.
@@ -198,7 +195,7 @@ class Checkpointer:
         if past.stepped.observation.refused is not None:
             return
         self._next_characters = recorded + self._characters
-        self._next_at = self._clock.monotonic() + self._seconds
+        self._next_at = self._clock.monotonic() + SECONDS
         seq, state = self._stream.head_seq, self._stream.state  # no await in between
         try:
             with typed_as(_cannot_be_made, passing=(EnvironmentFault, JournalError)):

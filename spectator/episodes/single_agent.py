@@ -31,7 +31,7 @@ from spectator.episodes.steps import (
 from spectator.episodes.stream import RecordedTurns, TurnFacts
 from spectator.errors import DecisionTimeout, EpisodeError, FieldError, InvalidRequest, PolicyError, typed_as
 from spectator.events import Fact
-from spectator.json_values import make_patch
+from spectator.json_values import make_patch, without_null
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation, Profile, Refusal
 from spectator.policies.action_catalogue import ActionCatalogue
@@ -102,7 +102,7 @@ class AgentView:
         if refused is not None:
             now["refused"] = refused.to_json()
         if self._tools:
-            now |= {"legal": [one["tool"] for one in legal], "tools": _without_null(self._tools)}
+            now |= {"legal": [one["tool"] for one in legal], "tools": without_null(self._tools)}
         before, self._before = self._before, now
         return {"whole": now} if before is None else {"changed": make_patch(before, now)}
 
@@ -110,7 +110,7 @@ class AgentView:
         """Return the world's named lines, or else the observation's members that are not null."""
         rendering = self._briefing.rendering
         if rendering.lines is None:
-            members: dict[str, Any] = _without_null({"actor": observation.actor, **observation.content})
+            members: dict[str, Any] = without_null({"actor": observation.actor, **observation.content})
             return members
         if self._opening is None:
             self._opening = "" if rendering.opening is None else rendering.opening(observation)
@@ -145,13 +145,6 @@ class AgentView:
             f"Actions, each with the JSON schema of its arguments:\n{listed}" if listed else "",
             opening(observation) if opening is not None else "",
         ]
-
-
-def _without_null(value: Any) -> Any:
-    """Remove object members that are null, because null removes a member in a merge patch."""
-    if isinstance(value, Mapping):
-        return {name: _without_null(member) for name, member in value.items() if member is not None}
-    return value
 
 
 def briefing_for(briefing: Briefing) -> dict[str, str]:

@@ -245,9 +245,8 @@ class Recovering(EpisodeError):
     """The server is still recovering episodes that an earlier process left unfinished."""
 
     def __init__(self, looked_at: int, found: int) -> None:
-        super().__init__(
-            f"the server is recovering unfinished episodes: {looked_at} of {found} done; retry later"
-        )
+        done = f"{looked_at} of {found} done"
+        super().__init__(f"the server is recovering unfinished episodes: {done}; retry later")
 
 
 class EpisodeNotFound(EpisodeError):
@@ -480,7 +479,7 @@ class typed_as(AbstractContextManager[None]):
     """A context for foreign code that turns every exception into one typed error.
 
     Args:
-        error_of: Makes the typed error; the original becomes its cause.
+        error_of: Class of the typed error, or a function that makes it; the original becomes its cause.
         passing: Exceptions to let through unchanged.
 
     >>> with typed_as(lambda error: EnvironmentFault(f"broke: {error}")):
@@ -490,10 +489,12 @@ class typed_as(AbstractContextManager[None]):
     spectator.errors.EnvironmentFault: broke: 'missing'
     """
 
-    error_of: Callable[[Exception], SpectatorError]
+    error_of: type[SpectatorError] | Callable[[Exception], SpectatorError]
     _: KW_ONLY
     passing: tuple[type[Exception], ...] = (SpectatorError,)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, self.passing):
+            if isinstance(self.error_of, type):
+                raise self.error_of(f"{type(error).__name__}: {error}") from error
             raise self.error_of(error) from error

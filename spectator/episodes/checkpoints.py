@@ -41,6 +41,11 @@ class UnfitCheckpoint(EpisodeError):
     """A checkpoint that cannot be resumed here, although the record can."""
 
 
+def unfit(error: Exception) -> UnfitCheckpoint:
+    """Return the error for a checkpoint that an exception keeps from being resumed."""
+    return UnfitCheckpoint(f"it cannot be resumed: {type(error).__name__}: {error}")
+
+
 class ViewOnlyCheckpoint(UnfitCheckpoint):
     """A checkpoint for readers of the episode, with nothing to resume play from."""
 
@@ -198,7 +203,7 @@ class Checkpointer:
         self._next_at = self._clock.monotonic() + SECONDS
         seq, state = self._stream.head_seq, self._stream.state  # no await in between
         try:
-            with typed_as(_cannot_be_made, passing=(EnvironmentFault, JournalError)):
+            with typed_as(UnfitCheckpoint, passing=(EnvironmentFault, JournalError)):
                 kept = memories(past.seats)
                 if kept is None:
                     self._stop()
@@ -216,7 +221,3 @@ class Checkpointer:
 
     def _stop(self) -> None:
         self._next_characters = self._next_at = math.inf
-
-
-def _cannot_be_made(error: Exception) -> UnfitCheckpoint:
-    return UnfitCheckpoint(f"{type(error).__name__}: {error}")

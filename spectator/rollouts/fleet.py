@@ -161,7 +161,7 @@ class RolloutPlayer:
     async def _notify_handler(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
         """Call the handler at the end of an episode; a failure is only logged."""
         try:
-            with typed_as(lambda error: EpisodeError(f"{type(error).__name__}: {error}"), passing=()):
+            with typed_as(EpisodeError, passing=()):
                 await within(self._seat.handler.on_episode_end(context, outcome), END_S)
         except EpisodeError:
             logger.exception("the handler failed at the end of %s", context.env_id)

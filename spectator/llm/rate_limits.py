@@ -221,10 +221,8 @@ class SharedLimits:
             if free > now and free - ahead >= until:
                 message = "its limits per minute allow no further request in time"
                 raise EndpointBusy(message, retry_after_s=free - now)
-            row = (self._name, free, tokens)
-            number = ledger.execute(
-                "INSERT INTO slots (endpoint, at, tokens) VALUES (?, ?, ?)", row
-            ).lastrowid
+            insert = "INSERT INTO slots (endpoint, at, tokens) VALUES (?, ?, ?)"
+            number = ledger.execute(insert, (self._name, free, tokens)).lastrowid
         except BaseException:
             ledger.execute("ROLLBACK")
             raise
@@ -392,8 +390,10 @@ class RateLimiter:
         self._concurrency = concurrency
         self._shared = shared
         self._warned_at = float("-inf")
-        fixed = {} if concurrency is None else {"start": concurrency, "highest": concurrency}
-        self.places = AdaptiveLimit(clock, **fixed, slow_start=concurrency is None)
+        if concurrency is None:
+            self.places = AdaptiveLimit(clock, start=START, slow_start=True)
+        else:
+            self.places = AdaptiveLimit(clock, start=concurrency, highest=concurrency)
         """Limit of concurrent requests."""
 
     def reserve(self, tokens: int, until: float) -> Slot:

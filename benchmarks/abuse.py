@@ -23,9 +23,10 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, fields
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 import aiohttp
 
@@ -40,32 +41,18 @@ PAYLOAD: Final = 64_000
 """Bytes of each event of the big record."""
 
 MATCH: Final = {
-    "environment": "counting",
-    "pace": "fast",
-    "options": {"turns": 100_000, "payload_bytes": 700},
-}
+    "environment": "counting", "pace": "fast", "options": {"turns": 100_000, "payload_bytes": 700},
+}  # fmt: skip
 START: Final = "/custom/start_episode"
 SHORT: Final = {"environment": "counting", "pace": "max", "options": {"turns": 1}}
-PATIENT: Final = {
-    "environment": "counting",
-    "pace": "broadcast",
-    "options": {"turns": 500},
-    "wait_s": 2,
-}
+PATIENT: Final = {"environment": "counting", "pace": "broadcast", "options": {"turns": 500}, "wait_s": 2}
 GREEDY: Final = {
-    "environment": "counting",
-    "pace": "max",
-    "options": {"turns": 1_000_000, "payload_bytes": 65_536},
-}
+    "environment": "counting", "pace": "max", "options": {"turns": 1_000_000, "payload_bytes": 65_536},
+}  # fmt: skip
 FLOODED: Final = (
-    "/",
-    "/api/episodes?limit=200&text=a",
-    "/api/leaderboard",
-    "/leaderboard",
-    "/openapi.json",
-    "/custom/environments",
-    "/nowhere",
-)
+    "/", "/api/episodes?limit=200&text=a", "/api/leaderboard", "/leaderboard", "/openapi.json",
+    "/custom/environments", "/nowhere",
+)  # fmt: skip
 Row = tuple[str, str, str, str]
 """Name, value, target, and what the review found at commit 510f4b3."""
 
@@ -75,15 +62,11 @@ Attack = Callable[[], Coroutine[Any, Any, Row]]
 
 def attacks(server: ServerUnderTest, record: str, seq: int) -> list[Attack]:
     """Return every attack that ends by itself."""
+    later = (_malformed, _forged, _publishes, _forecasts, _waiting, _flood)
     return [
-        lambda: _disk(server),
-        lambda: _forks(server, record, seq),
-        lambda: _malformed(server),
-        lambda: _forged(server),
-        lambda: _publishes(server),
-        lambda: _forecasts(server),
-        lambda: _waiting(server),
-        lambda: _flood(server),
+        partial(_disk, server),
+        partial(_forks, server, record, seq),
+        *(partial(one, server) for one in later),
     ]
 
 
@@ -91,12 +74,8 @@ async def _disk(server: ServerUnderTest) -> Row:
     async with client_of(server, "203.0.113.1") as client:
         status, answer = await post(client, START, GREEDY)
     rules = "; ".join(f"{one['field']} {one['rule']}" for one in answer.get("errors", []))
-    return (
-        "a start of 1,000,000 turns of 64 KB",
-        f"{status}: {rules}",
-        "refused",
-        "11-18 MB/s of disk, no end",
-    )
+    name = "a start of 1,000,000 turns of 64 KB"
+    return name, f"{status}: {rules}", "refused", "11-18 MB/s of disk, no end"
 
 
 async def _forks(server: ServerUnderTest, record: str, seq: int) -> Row:
@@ -162,14 +141,11 @@ async def _waiting(server: ServerUnderTest) -> Row:
         answers = [one.result() for one in waiting]
         for status, answer in (*answers, (0, visitor)):
             if status == 202 or "episode_id" in answer:
-                await _stop(server, str(answer["episode_id"]))
+                async with client_of(server, "192.0.2.1", OPERATOR) as operator:
+                    await post(operator, "/custom/stop_episode", {"episode_id": answer["episode_id"]})
     place = visitor.get("queue", {}).get("place", "a slot at once" if "episode_id" in visitor else "none")
-    return (
-        "10 starts of an address that wait",
-        f"{_counted(answers)}; place of another: {place}",
-        "-",
-        "no queue",
-    )
+    value = f"{_counted(answers)}; place of another: {place}"
+    return "10 starts of an address that wait", value, "-", "no queue"
 
 
 async def _flood(server: ServerUnderTest, seconds: float = 5.0) -> Row:
@@ -202,11 +178,6 @@ async def _flood(server: ServerUnderTest, seconds: float = 5.0) -> Row:
     counts = ", ".join(f"{count:,} x {status}" for status, count in sorted(answers.items()))
     value = f"{counts} in {seconds:g} s; a visitor waits {max(waited) * 1000:.0f} ms at most"
     return "20 connections that ask for everything", value, "-", "not tried"
-
-
-async def _stop(server: ServerUnderTest, episode_id: str) -> None:
-    async with client_of(server, "192.0.2.1", OPERATOR) as operator:
-        await post(operator, "/custom/stop_episode", {"episode_id": episode_id})
 
 
 async def slow_body(server: ServerUnderTest, patience_s: float = 120.0) -> Figure:
@@ -357,11 +328,7 @@ async def _attacked(server: ServerUnderTest, record: str, sizes: Sizes) -> list[
 
 
 class Phase:
-    """All windows of the run with attacks, or all without.
-
-    Args:
-        server: Server of the match.
-    """
+    """All windows of the run with attacks, or all without."""
 
     def __init__(self, server: ServerUnderTest) -> None:
         self._server = server
@@ -409,15 +376,12 @@ def _felt(seen: SeenMatch, calm: Phase, attacked: Phase, sizes: Sizes) -> list[F
     who = f"{'all attacks and ' if sizes.storm else ''}{sizes.readers} readers of {sizes.mb:g} MB"
     gaps, calm_gaps = attacked.gaps(seen), calm.gaps(seen)
     late, calm_late = attacked.late(seen), calm.late(seen)
+    shares = (("median", 0.5, "-"), ("p99", 0.99, "+5 ms"), ("longest", 1.0, "-"))
+    gap = "step gap beyond its pace"
+    way = f"a step, from its record to one of {sizes.viewers} viewers"
     figures = [
-        _beside(f"step gap beyond its pace, {name}, {who}", gaps, calm_gaps, share, target)
-        for name, share, target in (("median", 0.5, "-"), ("p99", 0.99, "+5 ms"), ("longest", 1.0, "-"))
-    ]
-    figures += [
-        _beside(
-            f"a step, from its record to one of {sizes.viewers} viewers, {name}", late, calm_late, share, "-"
-        )
-        for name, share in (("median", 0.5), ("p99", 0.99), ("longest", 1.0))
+        *(_beside(f"{gap}, {name}, {who}", gaps, calm_gaps, share, target) for name, share, target in shares),
+        *(_beside(f"{way}, {name}", late, calm_late, share, "-") for name, share, _ in shares),
     ]
     lost = f"{seen.missed} events missed, {seen.closed} of {sizes.viewers} viewers disconnected"
     memory = f"{attacked.peak_mb:.0f} MB at the peak"
@@ -451,9 +415,7 @@ class _Crowd:
     """All attackers.
 
     Args:
-        server: What they attack.
         record: Id of the long record.
-        sizes: Number of attackers.
         storm: Attacks that are repeated while the readers read.
     """
 
@@ -480,7 +442,8 @@ class _Crowd:
         await asyncio.sleep(seconds)
         for attacker in attackers:
             attacker.cancel()
-        failures = [one for one in await asyncio.gather(*attackers, return_exceptions=True) if _failed(one)]
+        ended = await asyncio.gather(*attackers, return_exceptions=True)
+        failures = [one for one in ended if isinstance(one, Exception)]
         if failures:
             raise RuntimeError(f"attacks failed: {failures}") from failures[0]
 
@@ -517,11 +480,6 @@ async def _read(server: ServerUnderTest, number: int, record: str, tally: Counte
                         tally["bytes"] += len(piece)
                         if not number % SLOW_EVERY:
                             await asyncio.sleep(0.5)
-
-
-def _failed(ended: object) -> TypeGuard[Exception]:
-    """Return whether a task ended with an exception."""
-    return isinstance(ended, Exception)
 
 
 def main() -> None:

@@ -74,6 +74,11 @@ class Post:
         assert self.server is not None
         self.server.kill()
 
+    def stop(self) -> None:
+        """End it in order."""
+        assert self.server is not None
+        self.server.terminate()
+
     @property
     def pid(self) -> int:
         """Its process id."""
@@ -83,12 +88,8 @@ class Post:
     def ask(self, path: str, **body: Any) -> Any:
         """Return the server's answer as JSON; posts ``body`` if there is one."""
         url = f"http://127.0.0.1:{self.port}/{path}"
-        answer = (
-            httpx.post(url, json=body, headers=HEADERS, timeout=30)
-            if body
-            else httpx.get(url, headers=HEADERS, timeout=30)
-        )
-        return answer.json()
+        method = "POST" if body else "GET"
+        return httpx.request(method, url, json=body or None, headers=HEADERS, timeout=30).json()
 
     def play(self, **body: Any) -> str:
         """Start an episode; return its id."""
@@ -123,6 +124,12 @@ class DrillGround:
         """Return whether Prometheus fires an alert."""
         alerts = httpx.get(self.alerts, timeout=5).json()["data"]["alerts"]
         return any(one["labels"]["alertname"] == name and one["state"] == "firing" for one in alerts)
+
+    def end_idle_sessions(self) -> None:
+        """End the sessions that hold a transaction open, as the runbook says."""
+        idle = "SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'"
+        for (pid,) in self.postgres.execute("postgres", idle):
+            self.postgres.execute("postgres", f"SELECT pg_terminate_backend({pid})")
 
     def in_standby(self, statement: str) -> None:
         """Run a statement in the standby."""
@@ -236,9 +243,7 @@ def table_locked(stage: DrillGround) -> Iterator[Post]:
     with closing(stage.postgres.connect(stage.database)) as other:
         other.execute("LOCK TABLE events")
         yield stage.a
-        idle = "SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'"
-        for (pid,) in stage.postgres.execute("postgres", idle):
-            stage.postgres.execute("postgres", f"SELECT pg_terminate_backend({pid})")
+        stage.end_idle_sessions()
 
 
 def file_locked(stage: DrillGround) -> Iterator[Post]:
@@ -253,40 +258,27 @@ def file_locked(stage: DrillGround) -> Iterator[Post]:
     yield stage.c
 
 
-@contextmanager
-def damaged(file: Path, needle: bytes, restart: Callable[[], object]) -> Iterator[None]:
-    """Overwrite the head of a page; put it back on the way out, as from a backup."""
-    backup = file.read_bytes()
-    at = backup.index(needle) // PAGE_BYTES * PAGE_BYTES
-    with file.open("r+b") as one:
-        one.seek(at)
-        one.write(b"\xff" * 24)
-    restart()
-    try:
-        yield
-    finally:
-        file.write_bytes(backup)
-        restart()
+def check_damaged(place: Post, episode_id: str) -> None:
+    """Check that a server names the damaged record when it is read."""
+    answer = place.ask(f"api/episodes/{episode_id}/export")
+    assert answer["type"] == "/problems/record-damaged" and episode_id in answer["detail"], answer
 
 
 def page_damaged(stage: DrillGround) -> Iterator[Post]:
     """Damage a page of SQLite's file, and read the record that it holds."""
     episode_id = stage.c.play(pace="max", options={"turns": 200})
     until("the end", lambda: stage.c.ask(f"api/episodes/{episode_id}")["ended_at"])
-    assert stage.c.server is not None
-    stage.c.server.terminate()
-    began = {"first": True}
-
-    def restart() -> None:
-        if not began.pop("first", False):
-            assert stage.c.server is not None
-            stage.c.server.terminate()
-        stage.c.start()
-
-    with damaged(stage.c.folder / "journal.db", b'"seq":2,', restart):
-        answer = stage.c.ask(f"api/episodes/{episode_id}/export")
-        assert answer["type"] == "/problems/record-damaged" and episode_id in answer["detail"], answer
-        yield stage.c
+    stage.c.stop()
+    file = stage.c.folder / "journal.db"
+    backup = file.read_bytes()
+    at = backup.index(b'"seq":2,') // PAGE_BYTES * PAGE_BYTES
+    file.write_bytes(backup[:at] + b"\xff" * 24 + backup[at + 24 :])
+    stage.c.start()
+    check_damaged(stage.c, episode_id)
+    yield stage.c
+    stage.c.stop()
+    file.write_bytes(backup)
+    stage.c.start()
 
 
 def heap_damaged(stage: DrillGround) -> Iterator[Post]:
@@ -311,8 +303,7 @@ def heap_damaged(stage: DrillGround) -> Iterator[Post]:
 
     backup = write(b"\xff" * 24)
     until("readiness", lambda: stage.a.ask("readyz").get("status") == "ready")
-    answer = stage.a.ask(f"api/episodes/{episode_id}/export")
-    assert answer["type"] == "/problems/record-damaged" and episode_id in answer["detail"], answer
+    check_damaged(stage.a, episode_id)
     yield stage.a
     write(backup)
     stage.a.kill()
@@ -376,9 +367,7 @@ def recovery_blocked(stage: DrillGround) -> Iterator[Post]:
         command = [sys.executable, "-m", "server.app", "--port", str(stage.a.port)]
         waiting = subprocess.Popen(command, cwd=ROOT, env=environ, stderr=subprocess.DEVNULL)
         yield stage.a
-        idle = "SELECT pid FROM pg_stat_activity WHERE state = 'idle in transaction'"
-        for (pid,) in stage.postgres.execute("postgres", idle):
-            stage.postgres.execute("postgres", f"SELECT pg_terminate_backend({pid})")
+        stage.end_idle_sessions()
     until("readiness", lambda: stage.a.ask("readyz").get("status") == "ready")
     waiting.terminate()
     waiting.wait()
@@ -391,8 +380,7 @@ def tokens_spent(stage: DrillGround) -> Iterator[Post]:
     with endpoint(counter) as model:
         table = {"base_url": model.base_url, "style": "xml"}
         captains = write_captains(stage.c.folder / "captains.toml", plain=table)
-        stage.c.variables["SPECTATOR_CAPTAINS_FILE"] = str(captains)
-        stage.c.variables["SPECTATOR_MODEL_DAY_TOKENS"] = "500"
+        stage.c.variables |= {"SPECTATOR_CAPTAINS_FILE": str(captains), "SPECTATOR_MODEL_DAY_TOKENS": "500"}
         stage.c.start()
         stage.c.play(captain_preset="llm:plain", pace="max", options={"turns": 50})
         yield stage.c
@@ -440,14 +428,13 @@ def standby_of(cluster: Cluster, programs: str) -> Iterator[Path]:
         [f"{programs}/pg_basebackup", "-h", str(cluster.folder), "-U", "spectator", "-D", str(folder), "-R"],
         check=True, cwd="/", **nobody(),
     )  # fmt: skip
-    run = [f"{programs}/pg_ctl", "-D", str(folder), "-w"]
+    run, quiet = [f"{programs}/pg_ctl", "-D", str(folder), "-w"], {"stdout": subprocess.DEVNULL, **nobody()}
     log = ["-l", str(cluster.folder / "standby.log"), "-o", "-p 5433"]
-    subprocess.run([*run, *log, "start"], check=True, cwd="/", stdout=subprocess.DEVNULL, **nobody())
+    subprocess.run([*run, *log, "start"], check=True, cwd="/", **quiet)
     try:
         yield folder
     finally:
-        stop = [*run, "-m", "immediate", "stop"]
-        subprocess.run(stop, check=False, cwd="/", stdout=subprocess.DEVNULL, **nobody())
+        subprocess.run([*run, "-m", "immediate", "stop"], check=False, cwd="/", **quiet)
 
 
 @contextmanager
@@ -462,9 +449,8 @@ def prometheus(program: str, folder: Path, places: Mapping[str, Post]) -> Iterat
     (folder / "prometheus.yml").write_text(yaml.safe_dump(settings))
     port = free_port()
     command = [program, f"--config.file={folder}/prometheus.yml", f"--storage.tsdb.path={folder}/tsdb"]
-    with subprocess.Popen(
-        [*command, f"--web.listen-address=127.0.0.1:{port}"], stderr=subprocess.DEVNULL
-    ) as one:
+    command.append(f"--web.listen-address=127.0.0.1:{port}")
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL) as one:
         try:
             yield f"http://127.0.0.1:{port}/api/v1/alerts"
         finally:

@@ -11,7 +11,7 @@ import importlib.util
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -144,13 +144,8 @@ def wants_tracing(settings: Settings) -> bool:
     return exporter == "otlp" and any(given.get(name, "").strip() for name in (ENDPOINT, TRACES_ENDPOINT))
 
 
-def open_tracing(
-    settings: Settings, exporter: Callable[[Mapping[str, str]], SpanExporter] | None = None
-) -> Tracing | None:
+def open_tracing(settings: Settings) -> Tracing | None:
     """Open the export of traces; ``None`` if disabled, without importing its packages.
-
-    Args:
-        exporter: Makes the exporter of spans; OTLP over HTTP if omitted.
 
     Raises:
         ConfigurationError: ``SPECTATOR_TRACES=on`` and the packages are missing, or the protocol is not
@@ -175,7 +170,7 @@ def open_tracing(
     given = settings.variables
     named = {} if given.get("OTEL_SERVICE_NAME") else {"service.name": "spectator"}
     provider = TracerProvider(resource=Resource.create({**named, "service.version": __version__}))
-    provider.add_span_processor(BatchSpanProcessor((exporter or _over_http)(given)))
+    provider.add_span_processor(BatchSpanProcessor(_over_http(given)))
     tracer = provider.get_tracer("spectator", __version__)
     return Tracing(EpisodeTracer(tracer, content=settings.trace_content), provider)
 

@@ -58,25 +58,10 @@ EndReason = Literal[
 """Why an episode ended; exactly one of them, always published."""
 
 FailureClass = Literal[
-    "model_infra",
-    "model_resting",
-    "model_rejected",
-    "context_exceeded",
-    "rate_limited",
-    "declined",
-    "unparsable",
-    "illegal_action",
-    "truncated",
-    "timeout",
-    "spent",
-    "policy_fault",
-    "env_infra",
-    "env_verdict",
-    "journal",
-    "cancelled",
-    "killed",
-    "unknown",
-]
+    "model_infra", "model_resting", "model_rejected", "context_exceeded", "rate_limited", "declined",
+    "unparsable", "illegal_action", "truncated", "timeout", "spent", "policy_fault", "env_infra",
+    "env_verdict", "journal", "cancelled", "killed", "unknown",
+]  # fmt: skip
 """Why a decision was not made or an episode did not finish; see :data:`FAILURES`."""
 
 FAILURES: Final[Mapping[FailureClass, str]] = {
@@ -247,7 +232,6 @@ class EpisodeBusy(EpisodeError):
 
     def __init__(self, running: Sequence[str], slots: int, beginning: int = 0) -> None:
         self.running = tuple(running)
-        self.slots = slots
         about = [f"{beginning} about to begin"] if beginning else []
         super().__init__(
             f"all {slots} slot(s) are taken by {', '.join([*self.running, *about])}; "
@@ -261,11 +245,8 @@ class Recovering(EpisodeError):
     """The server is still recovering episodes that an earlier process left unfinished."""
 
     def __init__(self, looked_at: int, found: int) -> None:
-        self.looked_at = looked_at
-        self.found = found
-        super().__init__(
-            f"the server is recovering unfinished episodes: {looked_at} of {found} done; retry later"
-        )
+        done = f"{looked_at} of {found} done"
+        super().__init__(f"the server is recovering unfinished episodes: {done}; retry later")
 
 
 class EpisodeNotFound(EpisodeError):
@@ -288,7 +269,6 @@ class EpisodeElsewhere(EpisodeError):
     """The episode is played in another process; this one cannot control it."""
 
     def __init__(self, episode_id: str | None) -> None:
-        self.episode_id = episode_id
         super().__init__(f"episode {episode_id!r} is played elsewhere and only shown here; control it there")
 
 
@@ -304,7 +284,6 @@ class TruthSealed(EpisodeError):
     """The truth of an episode is sealed until it has ended."""
 
     def __init__(self, episode_id: str) -> None:
-        self.episode_id = episode_id
         super().__init__(f"the truth of {episode_id!r} is sealed until it has ended")
 
 
@@ -500,7 +479,7 @@ class typed_as(AbstractContextManager[None]):
     """A context for foreign code that turns every exception into one typed error.
 
     Args:
-        error_of: Makes the typed error; the original becomes its cause.
+        error_of: Class of the typed error, or a function that makes it; the original becomes its cause.
         passing: Exceptions to let through unchanged.
 
     >>> with typed_as(lambda error: EnvironmentFault(f"broke: {error}")):
@@ -510,10 +489,12 @@ class typed_as(AbstractContextManager[None]):
     spectator.errors.EnvironmentFault: broke: 'missing'
     """
 
-    error_of: Callable[[Exception], SpectatorError]
+    error_of: type[SpectatorError] | Callable[[Exception], SpectatorError]
     _: KW_ONLY
     passing: tuple[type[Exception], ...] = (SpectatorError,)
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, self.passing):
+            if isinstance(self.error_of, type):
+                raise self.error_of(f"{type(error).__name__}: {error}") from error
             raise self.error_of(error) from error

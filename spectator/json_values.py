@@ -135,6 +135,13 @@ def merge_into(target: dict[str, Any], patch: Mapping[str, Any]) -> None:
             target[key] = apply_patch(None, value)
 
 
+def without_null(value: Any) -> Any:
+    """Return JSON without object members that are null, because null removes a member in a merge patch."""
+    if isinstance(value, Mapping):
+        return {name: without_null(member) for name, member in value.items() if member is not None}
+    return value
+
+
 def make_patch(before: Any, after: Any) -> Any:
     """Return the patch that turns ``before`` into ``after``; neither may contain ``None``.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import argparse
 import math
 
-from spectator.environments.cricket.ball.situation import EVENINGS
+from spectator.environments.cricket.ball.grounds import EVENINGS
 from spectator.environments.cricket.match.engine import load_model
 from spectator.environments.cricket.simulation import open_match, play_out
 from spectator.environments.world import derive_seed

@@ -20,7 +20,8 @@ from spectator.episodes.view import FEED_LENGTH
 from spectator.events import Event
 from spectator.json_values import apply_patch
 from spectator.policies.policy import ScriptedPolicy
-from tools.cricket_lines import Book
+from tools.cricket_book import Book
+from tools.cricket_lines import faults
 
 Data = Mapping[str, Any]
 
@@ -123,7 +124,7 @@ class Reader:
             self.counted["sixes off them"] += ball["bat"] == 6
 
     def _read(self, kind: str, data: Data, text: str, answer: bool) -> Iterator[str]:
-        yield from self._book.faults(text, answer=answer) if text else ()
+        yield from faults(self._book, text, answer=answer) if text else ()
         if kind == "cricket.bowler_selected" and "first over" in text.lower():
             other = "away" if data["side"] == "home" else "home"
             if (other, data["bowler"]["name"]) in self._bowled or self._state["world"].get("super_over"):

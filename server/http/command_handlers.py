@@ -48,7 +48,7 @@ async def carry_out(command: Command, services: Services) -> str | None:
                 return None
             if command.name != "resume":
                 raise EpisodeOver(command.episode_id)
-        with typed_as(_broke, passing=(SpectatorError, Refused)):
+        with typed_as(SpectatorError, passing=(SpectatorError, Refused)):
             done = await handle(services, command.episode_id, json.loads(command.body))
     except (EpisodeUnfinished, LeaseLost, JournalError) as error:
         logger.warning("cannot %s %s yet; retrying: %s", command.name, command.episode_id, error)
@@ -61,7 +61,3 @@ async def carry_out(command: Command, services: Services) -> str | None:
             logger.exception("command %s of %s failed", command.name, command.episode_id)
         return encode_json({"problem": problem_to_json(error)})
     return encode_json({"done": done.model_dump(mode="json")})
-
-
-def _broke(error: Exception) -> SpectatorError:
-    return SpectatorError(f"{type(error).__name__}: {error}")

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from http import HTTPStatus
 from typing import Any, Final
 from urllib.parse import quote, urlencode
@@ -267,26 +268,17 @@ def pages_router(templates: Templates) -> APIRouter:
         with suppress(JournalError, TimeoutError):  # connected viewers see the problem
             async with asyncio.timeout(PATIENCE_S):
                 await services.wall.bring_up_to_date()
-        page = WallPage(
-            root="./",
-            static=f"./{static_path(request)}",
-            title="The wall · Spectator",
-            modules=request.app.state.modules["wall.js"],
-            tiles=json.loads(services.wall.now().text)["tiles"],
+        tiles = json.loads(services.wall.now().text)["tiles"]
+        return await run_in_threadpool(
+            _script_page, request, templates, "wall", "The wall", partial(WallPage, tiles=tiles)
         )
-        return await run_in_threadpool(templates.render, "wall.html", page)
 
     @router.get("/compare")
     def compare(request: Request) -> Response:
         load = services_of(request).cast.load
-        page = ComparePage(
-            root="./",
-            static=f"./{static_path(request)}",
-            title="Side by side · Spectator",
-            modules=request.app.state.modules["compare.js"],
-            pictured=[name for name in world_names() if load(name).picture is not None],
-        )
-        return templates.render("compare.html", page)
+        pictured = [name for name in world_names() if load(name).picture is not None]
+        page = partial(ComparePage, pictured=pictured)
+        return _script_page(request, templates, "compare", "Side by side", page)
 
     @router.get("/rollouts")
     def rollouts(request: Request) -> Response:
@@ -348,10 +340,16 @@ def error_page(
 
 
 def _script_page(
-    request: Request, templates: Templates, name: str, title: str, *, deep: bool = False
+    request: Request,
+    templates: Templates,
+    name: str,
+    title: str,
+    page_type: Callable[..., ScriptPage] = ScriptPage,
+    *,
+    deep: bool = False,
 ) -> Response:
     root = "../" if deep else "./"
-    page = ScriptPage(
+    page = page_type(
         root=root,
         static=f"{root}{static_path(request)}",
         title=f"{title} · Spectator",

@@ -292,10 +292,8 @@ def calls_pages(templates: Templates) -> APIRouter:
             try:
                 await cards.require_font()
                 drawn = await pictures.of((svg,), lambda: draw(svg))
-            except NoFont as error:
-                raise HTTPException(404, str(error)) from error
-            except CannotDraw as error:
-                raise HTTPException(503, str(error)) from error
+            except (NoFont, CannotDraw) as error:
+                raise HTTPException(404 if isinstance(error, NoFont) else 503, str(error)) from error
         return Response(drawn, media_type="image/png", headers={"Cache-Control": "public, max-age=30"})
 
     @pages.get("/calls/{day}/{voter}")

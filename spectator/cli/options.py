@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,7 +20,7 @@ from spectator.process_environment import journal_url
 
 if TYPE_CHECKING:
     from spectator.environments.world import World
-    from spectator.events import RecordedEvent
+    from spectator.events import Event, RecordedEvent
     from spectator.journal.contract import EpisodeSummary, Journal
     from spectator.journal.sql_journal import SqlJournal
     from spectator.policies.policy import Preset
@@ -214,11 +214,15 @@ class SpendingReport:
         self._cost: dict[str, float] = {}
         self._captains: dict[str, str] = {}
 
-    def take(self, recorded: RecordedEvent) -> None:
-        """Count one event of the episode; print a line when a cap is first reached."""
+    def show(self, recorded: Sequence[RecordedEvent]) -> None:
+        """Print and count events of the episode; print a line when a cap is first reached."""
+        click.echo("\n".join(one.text for one in recorded))
+        for one in recorded:
+            self._take(one.event)
+
+    def _take(self, event: Event) -> None:
         from spectator.core_events import UNDECIDED_IN
 
-        event = recorded.event
         if event.type == "episode.started":
             seats = event.data["seats"].items()
             self._captains = {actor: seat["policy"] for actor, seat in seats if seat["source"] == "model"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from spectator.cast import Cast
     from spectator.core_events import EpisodeEnded, OnFailure
     from spectator.episodes.plan import EpisodePlan
-    from spectator.events import RecordedEvent
     from spectator.policies.cap_settings import CapSettings
 
 
@@ -117,35 +116,16 @@ def play(
 
     cast, world = _cast_and_world(environment, environment_url, environment_protocol, data_dir)
     request = EpisodeRequest(
-        world,
-        captain,
-        opponent,
-        pack,
-        seed,
-        Pace(pace),
-        narration=False,
-        options=options,
-        on_failure=on_failure,
-        view="derived" if pace == Pace.MAX else "live",
-        waits_for_rest=waits_for_rest,
-    )
+        world, captain, opponent, pack, seed, Pace(pace), narration=False, options=options,
+        on_failure=on_failure, view="derived" if pace == Pace.MAX else "live", waits_for_rest=waits_for_rest,
+    )  # fmt: skip
     if on_failure == "suspend" and data_dir is None:
         raise click.UsageError("--on-failure suspend needs --data-dir, to keep the suspended episode")
-    caps, spent = _caps(max_tokens, max_cost), SpendingReport()
+    caps, clock, spent = _caps(max_tokens, max_cost), SystemClock(), SpendingReport()
     plan = plan_episode(request, draw_seed=lambda: secrets.randbelow(2**32), load=cast.load)
-    spending = caps if _asks_models(plan, max_cost) else None
-
-    def show(recorded: Sequence[RecordedEvent]) -> None:
-        click.echo("\n".join(one.text for one in recorded))
-        for one in recorded:
-            spent.take(one)
-
-    clock = SystemClock()
-    ledger = None if spending is None else spending.ledger(clock)
-    played = asyncio.run(
-        play_plan(plan, load=cast.load, clock=clock, ledger=ledger, data_dir=data_dir, show=show)
-    )
-    _conclude(played.end, spent)
+    ledger = caps.ledger(clock) if _asks_models(plan, max_cost) else None
+    playing = play_plan(plan, load=cast.load, clock=clock, ledger=ledger, data_dir=data_dir, show=spent.show)
+    _conclude(asyncio.run(playing).end, spent)
 
 
 def _asks_models(plan: EpisodePlan, max_cost: float | None) -> bool:

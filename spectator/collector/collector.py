@@ -110,10 +110,10 @@ def collect_episode(
 ) -> CollectedEpisode:
     """Play one episode with ``generate_fn`` and keep every step.
 
-    ``invalid`` says what an answer that is not an action does. If ``generate_fn`` fails twice or takes too
-    long, or the environment fails, the episode ends without a verdict. With ``on_invalid="fallback"`` the
-    world's default captain decides in place of any failed answer; its decisions are labelled and its reward
-    is counted separately. In a running event loop, await :func:`collect_episodes` instead.
+    If ``generate_fn`` fails twice or takes too long, or the environment fails, the episode ends without a
+    verdict. With ``on_invalid="fallback"`` the world's default captain decides in place of any failed answer;
+    its decisions are labelled and its reward is counted separately. In a running event loop, await
+    :func:`collect_episodes` instead.
 
     Args:
         env: The world, by its name or itself, or an environment of a world in the catalogue.
@@ -143,15 +143,10 @@ def collect_episode(
             one_by_one(generate_fn),
             config,
             max_steps,
-            concurrency=1,
-            options=options,
-            model=model,
-            answer_s=answer_s,
-            invalid=invalid,
-            load=load,
+            concurrency=1, options=options, model=model, answer_s=answer_s, invalid=invalid, load=load,
             clock=clock,
         )
-    )
+    )  # fmt: skip
     return collected
 
 

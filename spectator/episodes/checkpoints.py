@@ -41,6 +41,11 @@ class UnfitCheckpoint(EpisodeError):
     """A checkpoint that cannot be resumed here, although the record can."""
 
 
+def unfit(error: Exception) -> UnfitCheckpoint:
+    """Return the error for a checkpoint that an exception keeps from being resumed."""
+    return UnfitCheckpoint(f"it cannot be resumed: {type(error).__name__}: {error}")
+
+
 class ViewOnlyCheckpoint(UnfitCheckpoint):
     """A checkpoint for readers of the episode, with nothing to resume play from."""
 
@@ -155,7 +160,6 @@ class Checkpointer:
 
     Args:
         characters: Characters of record between checkpoints.
-        seconds: Seconds between checkpoints, however little is recorded.
     """
 
     def __init__(
@@ -166,16 +170,14 @@ class Checkpointer:
         clock: Clock,
         *,
         characters: int = CHARACTERS,
-        seconds: float = SECONDS,
     ) -> None:
         self._journal = journal
         self._stream = stream
         self._world = world
         self._clock = clock
         self._characters = characters
-        self._seconds = seconds
         self._next_characters: float = characters
-        self._next_at = clock.monotonic() + seconds
+        self._next_at = clock.monotonic() + SECONDS
 
     def due(self, recorded: int) -> bool:
         """Return whether the next checkpoint is due.
@@ -198,10 +200,10 @@ class Checkpointer:
         if past.stepped.observation.refused is not None:
             return
         self._next_characters = recorded + self._characters
-        self._next_at = self._clock.monotonic() + self._seconds
+        self._next_at = self._clock.monotonic() + SECONDS
         seq, state = self._stream.head_seq, self._stream.state  # no await in between
         try:
-            with typed_as(_cannot_be_made, passing=(EnvironmentFault, JournalError)):
+            with typed_as(UnfitCheckpoint, passing=(EnvironmentFault, JournalError)):
                 kept = memories(past.seats)
                 if kept is None:
                     self._stop()
@@ -219,7 +221,3 @@ class Checkpointer:
 
     def _stop(self) -> None:
         self._next_characters = self._next_at = math.inf
-
-
-def _cannot_be_made(error: Exception) -> UnfitCheckpoint:
-    return UnfitCheckpoint(f"{type(error).__name__}: {error}")

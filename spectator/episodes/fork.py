@@ -15,7 +15,7 @@ from typing import Any, Final
 from spectator.catalog import LoadWorld, load_world
 from spectator.core_events import Parent, core_fact
 from spectator.environments.contract import Stepper
-from spectator.episodes.checkpoints import UnfitCheckpoint, ViewOnlyCheckpoint, episode_snapshot
+from spectator.episodes.checkpoints import UnfitCheckpoint, ViewOnlyCheckpoint, episode_snapshot, unfit
 from spectator.episodes.controls import Pace
 from spectator.episodes.derived_stream import Stream
 from spectator.episodes.driver import Past
@@ -163,7 +163,7 @@ async def _replayed(
     boundary, last, size = 0, None, 0
     if checkpoint is not None:
         boundary = checkpoint.seq
-        with typed_as(_unfit, passing=(EpisodeError,)):
+        with typed_as(unfit, passing=(EpisodeError,)):
             snapshot = episode_snapshot(checkpoint.body, plan.world).of_episode(plan.world, episode_id)
             await replay.resume_from(snapshot, boundary, fresh=fresh)
         (at_checkpoint,) = await parent.journal.read(parent.episode_id, after_seq=boundary - 1, limit=1)
@@ -197,10 +197,6 @@ async def _replayed(
     if stepped.observation.done:
         raise wrong("seq", f"the game is over at event {last.seq}: there is nothing left to play")
     return Past(seats, replay.refusals, last.turn, replay.total, replace(stepped, facts=[]))
-
-
-def _unfit(error: Exception) -> UnfitCheckpoint:
-    return UnfitCheckpoint(f"it cannot be resumed: {type(error).__name__}: {error}")
 
 
 def wrong(field: str, rule: str) -> InvalidRequest:

@@ -240,12 +240,8 @@ def plan_episode(
     if (rule := failed_decisions_broken_by(request.failed_decisions, world)) is not None:
         wrong.append(FieldError("failed_decisions", rule))
     if request.failed_decisions == "forfeit" and request.on_failure == "suspend":
-        wrong.append(
-            FieldError(
-                "failed_decisions",
-                "forfeit cannot be combined with on_failure suspend; use fallback or random",
-            )
-        )
+        rule = "forfeit cannot be combined with on_failure suspend; use fallback or random"
+        wrong.append(FieldError("failed_decisions", rule))
     if wrong or captain is None or pack is None:
         raise InvalidRequest(wrong)
     seed = draw_seed() if request.seed is None else request.seed
@@ -254,19 +250,10 @@ def plan_episode(
     if opponent is not None and opponent.mirrors:
         opponent = captain
     return EpisodePlan(
-        world,
-        captain,
-        opponent,
-        pack,
-        seed,
-        request.pace,
-        request.narration,
-        options,
-        on_failure=request.on_failure,
-        view=request.view,
-        failed_decisions=request.failed_decisions,
+        world, captain, opponent, pack, seed, request.pace, request.narration, options,
+        on_failure=request.on_failure, view=request.view, failed_decisions=request.failed_decisions,
         waits_for_rest=request.waits_for_rest,
-    )
+    )  # fmt: skip
 
 
 def random_captain(world: World) -> Callable[[int], Policy]:

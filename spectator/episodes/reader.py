@@ -73,7 +73,7 @@ async def newest_view(
         if until is not None and checkpoint.seq > until:
             continue
         try:
-            with typed_as(lambda error: _Unusable(f"{type(error).__name__}: {error}"), passing=()):
+            with typed_as(_Unusable, passing=()):
                 return _view_in(checkpoint, epoch, derived=derived)
         except _Unusable as error:
             logger.info(

@@ -45,6 +45,9 @@ _Read = TypeVar("_Read")
 AGAIN_S: Final = 2.0
 """Seconds before recovery is retried for an episode whose journal is unavailable."""
 
+REBUILD_S: Final = 60.0
+"""Time limit for rebuilding one episode, seconds."""
+
 PAGE: Final = 1000
 """Episodes listed at once."""
 
@@ -92,7 +95,6 @@ class Recovery:
 
     Args:
         supervisor: Resumes episodes; without one, all are ended.
-        limit_s: Time limit for rebuilding one episode, in seconds.
         played_on: Called with each resumed episode.
         shared: Assigns episodes if other processes share the journal; episodes without a free slot are left
             to them.
@@ -104,7 +106,6 @@ class Recovery:
         clock: Clock,
         supervisor: Supervisor | None = None,
         *,
-        limit_s: float = 60.0,
         played_on: Callable[[EpisodeHandle], None] = _ignore,
         shared: EpisodeClaims | None = None,
     ) -> None:
@@ -113,7 +114,6 @@ class Recovery:
         self._journal = journal
         self._clock = clock
         self._supervisor = supervisor
-        self._limit_s = limit_s
         self._played_on = played_on
         self._shared = shared
         self._left: dict[str, EpisodeSummary] = {}
@@ -244,7 +244,7 @@ class Recovery:
         try:
             load = supervisor.load_left(left.first.data)
             lost = await self._journal.lost_until(left.first.episode_id, left.last.seq)
-            rebuilding = rebuild(left, limit_s=self._limit_s, load=load, crashes=supervisor.crashes)
+            rebuilding = rebuild(left, limit_s=REBUILD_S, load=load, crashes=supervisor.crashes)
             episode = await supervisor.play_on(await self._unless_leaving(rebuilding), lost)
         except JournalError:
             raise
@@ -300,16 +300,11 @@ def _end(
 
 
 class SuspendedEpisodes:
-    """Resumes suspended episodes, each for one caller at a time.
+    """Resumes suspended episodes, each for one caller at a time."""
 
-    Args:
-        limit_s: Time limit for rebuilding one episode, in seconds.
-    """
-
-    def __init__(self, journal: Journal, supervisor: Supervisor, *, limit_s: float = 60.0) -> None:
+    def __init__(self, journal: Journal, supervisor: Supervisor) -> None:
         self._journal = journal
         self._supervisor = supervisor
-        self._limit_s = limit_s
         self._resuming: set[str] = set()
 
     async def play_on(
@@ -355,7 +350,7 @@ class SuspendedEpisodes:
         try:
             rebuilt = await rebuild(
                 left,
-                limit_s=self._limit_s,
+                limit_s=REBUILD_S,
                 load=supervisor.load_left(left.first.data),
                 attempts=math.inf,
                 open_stepper=supervisor.open_stepper,

@@ -21,7 +21,7 @@ from pydantic import ValidationError
 from spectator.catalog import LoadWorld, load_world
 from spectator.core_events import Parent
 from spectator.environments.contract import Stepper
-from spectator.episodes.checkpoints import UnfitCheckpoint, episode_snapshot
+from spectator.episodes.checkpoints import UnfitCheckpoint, episode_snapshot, unfit
 from spectator.episodes.controls import Pace
 from spectator.episodes.crash_log import CrashLog
 from spectator.episodes.driver import Past
@@ -359,7 +359,7 @@ async def _replay(
     after = 0
     if checkpoint is not None:
         after = checkpoint.seq
-        with typed_as(_unfit, passing=(EpisodeError,)):
+        with typed_as(unfit, passing=(EpisodeError,)):
             await replay.resume_from(episode_snapshot(checkpoint.body, plan.world), after)
     async with aclosing(record.events(after)) as events:
         async for one in events:
@@ -373,10 +373,6 @@ async def _replay(
     assert stepped is not None
     past = Past(seats, replay.refusals, turn, replay.total, replace(stepped, facts=due))
     return past, replay.shown
-
-
-def _unfit(error: Exception) -> UnfitCheckpoint:
-    return UnfitCheckpoint(f"it cannot be resumed: {type(error).__name__}: {error}")
 
 
 def _cannot_replay(seq: int, error: Exception) -> RestoreFailed:

@@ -31,7 +31,7 @@ from spectator.episodes.steps import (
 from spectator.episodes.stream import RecordedTurns, TurnFacts
 from spectator.errors import DecisionTimeout, EpisodeError, FieldError, InvalidRequest, PolicyError, typed_as
 from spectator.events import Fact
-from spectator.json_values import make_patch
+from spectator.json_values import make_patch, without_null
 from spectator.model_calls import ModelCall
 from spectator.observations import Observation, Profile, Refusal
 from spectator.policies.action_catalogue import ActionCatalogue
@@ -102,7 +102,7 @@ class AgentView:
         if refused is not None:
             now["refused"] = refused.to_json()
         if self._tools:
-            now |= {"legal": [one["tool"] for one in legal], "tools": _without_null(self._tools)}
+            now |= {"legal": [one["tool"] for one in legal], "tools": without_null(self._tools)}
         before, self._before = self._before, now
         return {"whole": now} if before is None else {"changed": make_patch(before, now)}
 
@@ -110,7 +110,7 @@ class AgentView:
         """Return the world's named lines, or else the observation's members that are not null."""
         rendering = self._briefing.rendering
         if rendering.lines is None:
-            members: dict[str, Any] = _without_null({"actor": observation.actor, **observation.content})
+            members: dict[str, Any] = without_null({"actor": observation.actor, **observation.content})
             return members
         if self._opening is None:
             self._opening = "" if rendering.opening is None else rendering.opening(observation)
@@ -137,8 +137,7 @@ class AgentView:
 
     def _beginning(self, observation: Observation, listed: str) -> list[str]:
         """Return the text before the first situation."""
-        briefing = self._briefing
-        opening = briefing.rendering.opening
+        briefing, opening = self._briefing, self._briefing.rendering.opening
         return [
             f"You decide for {observation.actor or ''!r}. {briefing.task}",
             briefing.rendering.guide,
@@ -146,13 +145,6 @@ class AgentView:
             f"Actions, each with the JSON schema of its arguments:\n{listed}" if listed else "",
             opening(observation) if opening is not None else "",
         ]
-
-
-def _without_null(value: Any) -> Any:
-    """Remove object members that are null, because null removes a member in a merge patch."""
-    if isinstance(value, Mapping):
-        return {name: _without_null(member) for name, member in value.items() if member is not None}
-    return value
 
 
 def briefing_for(briefing: Briefing) -> dict[str, str]:
@@ -209,7 +201,6 @@ class SingleAgent:
         decision_s: Time limit for an opponent's decision, in seconds.
         draw_seed: Draws a seed if none is given.
         new_id: Makes an id if none is given.
-        monotonic: Clock for the durations of decisions and steps, in seconds.
 
     Raises:
         InvalidRequest: There is no such world.
@@ -230,7 +221,6 @@ class SingleAgent:
         decision_s: float = 120.0,
         draw_seed: Callable[[], int] = lambda: secrets.randbelow(MAX_SEED + 1),
         new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
-        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
         self.world: World = load_world(world)
         """The world."""
@@ -241,7 +231,6 @@ class SingleAgent:
         self._decision_s = decision_s
         self._draw_seed = draw_seed
         self._new_id = new_id
-        self._monotonic = monotonic
         self._loop: asyncio.Runner | None = None
         self._game: _Game | None = None
         self._seen: Observation | None = None
@@ -284,11 +273,9 @@ class SingleAgent:
         plan = self._plan(EpisodeRequest(name, None, opponent, pack, seed, Pace.MAX, options=asked))
         environment = self._end_episode()
         others = {actor: plan.policy(actor) for actor in self.world.actors if actor != self.agent}
-        episode_id = self._new_id() if episode_id is None else episode_id
-        profile = plan.profile
-        game = self._game = _Game(
-            plan, profile, episode_id, environment, others, recorded=[] if tell else None
-        )
+        episode_id, profile = self._new_id() if episode_id is None else episode_id, plan.profile
+        game = self._game = _Game(plan, profile, episode_id, environment, others)
+        game.recorded = [] if tell else None
         try:
             seen = environment.reset(seed=plan.seed, episode_id=episode_id, options=plan.options)
             first = local.answered(environment, seen)
@@ -299,7 +286,7 @@ class SingleAgent:
         except BaseException:
             self.abandon()
             raise
-        game.shown_at, self.tells = self._monotonic(), tell
+        game.shown_at, self.tells = time.monotonic(), tell
         begun = {"episode_id": episode_id, "seed": plan.seed, "agent": self.agent}
         if profile != self.world.profile:
             begun["profile"] = profile.model_dump()
@@ -330,12 +317,12 @@ class SingleAgent:
             return late
         try:
             made = action if isinstance(action, Decision) else Decision(action, "remote", reasoning)
-            decision = replace(made, latency_s=self._monotonic() - game.shown_at)
+            decision = replace(made, latency_s=time.monotonic() - game.shown_at)
             shown = self._play_on(game, self._act(game, seen, decision))
         except BaseException:
             self.abandon()
             raise
-        game.shown_at = self._monotonic()
+        game.shown_at = time.monotonic()
         game.steps += 1
         return self._show(game, shown)
 
@@ -406,12 +393,12 @@ class SingleAgent:
         plan = plan_episode(request, draw_seed=self._draw_seed)
         asked = self.world.opponents.get(request.opponent or "")
         if asked is not None and asked.mirrors:
-            rule = f"{asked.name!r} needs a captain in this process; use another opponent"
-            raise InvalidRequest([FieldError("opponent_choice", rule)])
-        if plan.opponent is not None and plan.opponent.costs_money and not self._may_spend:
-            rule = f"{plan.opponent.name!r} costs money and is not allowed here; use another opponent"
-            raise InvalidRequest([FieldError("opponent_choice", rule)])
-        return plan
+            rule = f"{asked.name!r} needs a captain in this process"
+        elif plan.opponent is not None and plan.opponent.costs_money and not self._may_spend:
+            rule = f"{plan.opponent.name!r} costs money and is not allowed here"
+        else:
+            return plan
+        raise InvalidRequest([FieldError("opponent_choice", f"{rule}; use another opponent")])
 
     def _end_episode(self) -> Environment:
         """End the running episode; return an environment for the next."""
@@ -443,13 +430,11 @@ class SingleAgent:
     def _act(self, game: _Game, asked: Observation, decision: Decision) -> Observation:
         game.turn += 1
         if game.recorded is None:
-            stepped = local.answered(game.environment, game.environment.step(decision.action))
-            return self._take(game, stepped)
-        actor, began = asked.actor or "", self._monotonic()
+            return self._take(game, local.answered(game.environment, game.environment.step(decision.action)))
+        actor, began = asked.actor or "", time.monotonic()
         action, decided = checked_decision(actor, decision, 0.0, asked.legal_actions)
         stepped = local.answered(game.environment, game.environment.step(action))
-        answer = self._take(game, stepped)
-        took = self._monotonic() - began
+        answer, took = self._take(game, stepped), time.monotonic() - began
         facts = facts_of_step(actor, decided, stepped, took, game.refusals)
         game.recorded.append(((game.turn, facts), decision.calls))
         return answer
@@ -479,10 +464,9 @@ class SingleAgent:
             PolicyError: It could not decide.
             DecisionTimeout: It did not decide in time.
         """
-        actor = observation.actor
+        said = f"{observation.actor} could not decide"
         with typed_as(
-            lambda error: PolicyError(f"{actor} could not decide: {type(error).__name__}"),
-            passing=(DecisionTimeout,),
+            lambda error: PolicyError(f"{said}: {type(error).__name__}"), passing=(DecisionTimeout,)
         ):
             if isinstance(policy, ScriptedPolicy):
                 return policy.choose(observation)
@@ -495,9 +479,8 @@ class SingleAgent:
         except TimeoutError as error:
             if not scope.expired():
                 raise
-            raise DecisionTimeout(
-                f"{observation.actor} did not decide within {self._decision_s:g} s"
-            ) from error
+            late = f"{observation.actor} did not decide within {self._decision_s:g} s"
+            raise DecisionTimeout(late) from error
 
     def _runner(self) -> asyncio.Runner:
         if self._loop is None:

@@ -113,7 +113,7 @@ class Recorder:
         began = self._clock.monotonic()
 
         async def append() -> None:
-            with typed_as(_not_recorded, passing=(EpisodeError,)):
+            with typed_as(JournalError, passing=(EpisodeError,)):
                 await self._journal.append(events, attachments=attachments)
 
         def limit() -> float:
@@ -146,10 +146,6 @@ class Recorder:
         changed, self._changed = self._changed, None
         if changed is not None:
             changed.set()
-
-
-def _not_recorded(error: Exception) -> JournalError:
-    return JournalError(f"{type(error).__name__}: {error}")
 
 
 TurnFacts = tuple[int, Sequence[Fact]]

@@ -205,15 +205,9 @@ class Supervisor:
         self._forking += 1
         try:
             forked = await start_fork(
-                self._journal,
-                request,
-                episode_id,
-                limit_s=self._limits.reset_s,
-                characters=self._limits.characters,
-                load=self.load,
-                open_stepper=self.open_stepper,
-                plan=plan,
-            )
+                self._journal, request, episode_id, limit_s=self._limits.reset_s,
+                characters=self._limits.characters, load=self.load, open_stepper=self.open_stepper, plan=plan,
+            )  # fmt: skip
             stream = self._stream(episode_id, self._new_epoch(), forked.plan)
             try:
                 opening, attached = await copy_past(forked.parent, forked.plan, stream, self._check_open)
@@ -315,16 +309,9 @@ class Supervisor:
         if left is None and self._fair:
             embargo = embargo_on(plan)
         return open_stream(
-            plan,
-            episode_id,
-            epoch,
-            journal=self._journal,
-            bus=self._bus,
-            clock=self._clock,
-            patience_s=self._patience_s,
-            left=left,
-            embargo=embargo,
-        )
+            plan, episode_id, epoch, journal=self._journal, bus=self._bus, clock=self._clock,
+            patience_s=self._patience_s, left=left, embargo=embargo,
+        )  # fmt: skip
 
     async def _embargo_left(self, rebuilt: RestoredEpisode) -> Embargo | None:
         """Rebuild the embargo on an episode that another process left."""
@@ -460,7 +447,7 @@ class Supervisor:
         await asyncio.gather(*(episode.end(request) for episode in self.showing()), return_exceptions=True)
 
     def _need_slot(self) -> None:
-        if self._closing or len(self._running) + self._forking + self.promised >= self.slots:
+        if not self.free_slots:
             raise self.busy()
 
     def _check_open(self) -> None:

@@ -278,14 +278,7 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
         cut_short=cut_short,
         captains=captains,
         pairs=[
-            _pair(
-                tables,
-                pair,
-                _edges(schedule, found, pair),
-                rng,
-                schedule.rule,
-                ranked={*pair} <= ranked.keys(),
-            )
+            _pair(schedule, found, tables, pair, rng, ranked={*pair} <= ranked.keys())
             for pair in itertools.combinations([*ranked, *unranked], 2)
         ],
         matches=[_played(match, found[match]) for match in schedule.matches],
@@ -354,14 +347,15 @@ def _edges(schedule: Schedule, found: Found, pair: tuple[str, str]) -> list[floa
 
 
 def _pair(
+    schedule: Schedule,
+    found: Found,
     tables: CrossTable,
     pair: tuple[str, str],
-    edges: Sequence[float],
     rng: np.random.Generator,
-    rule: StoppingRule | None,
     *,
     ranked: bool,
 ) -> PairResult:
+    edges, rule = _edges(schedule, found, pair), schedule.rule
     i, j = (tables.names.index(name) for name in pair)
     points, games = tables.points[:, i, j], tables.games[:, i, j]
     share = _share(points, games, rng) if rule is None else _share_by_rule(points, games, rule)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -58,8 +59,7 @@ async def export(
     chosen_form.check(path)
     if not place.exists():
         raise ConfigurationError(f"there is no journal at {place}")
-    journal = await SqlJournal.open(f"sqlite:///{place}", writable=False)
-    try:
+    async with aclosing(await SqlJournal.open(f"sqlite:///{place}", writable=False)) as journal:
         chosen = []
         for episode_id in episode_ids:
             summary = await journal.episode(episode_id)
@@ -69,14 +69,7 @@ async def export(
         if not episode_ids:
             chosen = await every_episode(journal, EpisodeFilter(limit=1000, **chosen_by))
         source = ExportSource(
-            journal,
-            [one for one in chosen if chosen_form.takes(one)],
-            after_seq=after_seq,
-            advantages=advantages,
-            min_own_share=min_own_share,
-            rule=GroupRule.of_folder(Path(data_dir)),
-            notes=None if notes is None else Path(notes),
-        )
+            journal, [one for one in chosen if chosen_form.takes(one)], False, after_seq, advantages,
+            min_own_share, GroupRule.of_folder(Path(data_dir)), None if notes is None else Path(notes),
+        )  # fmt: skip
         return await chosen_form.export(source, path)
-    finally:
-        await journal.aclose()

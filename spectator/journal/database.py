@@ -39,11 +39,11 @@ from ulid import ULID
 
 from spectator.errors import ConfigurationError, JournalDamaged, JournalError, SpectatorError
 from spectator.journal import incarnation, postgres
-from spectator.journal.anchor import Anchor
 from spectator.journal.commands import command_tables
 from spectator.journal.contract import Synchronous
 from spectator.journal.coordination import fleet_tables, lease_tables, reservation_tables, reserved
 from spectator.journal.held_leases import HeldLeases
+from spectator.journal.incarnation import Anchor
 from spectator.journal.ownership import owner_tables
 from spectator.journal.schema import COMMITTED, SCHEMA_VERSION, metadata, schema
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from hashlib import sha256
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, or_, select, text, tuple_
+from sqlalchemy import Connection, Row, Select, bindparam, delete, func, insert, or_, select, text, tuple_
 
 from spectator.core_events import CALLS_BEHIND
 from spectator.errors import EpisodeDamaged
@@ -43,13 +43,10 @@ READ_FIRST: Final = 8
 READ_CHARACTERS: Final = 2_000_000
 """Characters that a stream reads at once, estimated from the last batch; limits its memory."""
 
-ENDS: Final = select(
-    episodes.c.end_seq,
-    select(func.max(events.c.seq))
-    .where(events.c.episode_id == bindparam("episode"))
-    .scalar_subquery()
-    .label("head_seq"),
-).where(episodes.c.episode_id == bindparam("episode"))
+_HEAD_SEQ: Final = select(func.max(events.c.seq)).where(events.c.episode_id == bindparam("episode"))
+ENDS: Final = select(episodes.c.end_seq, _HEAD_SEQ.scalar_subquery().label("head_seq")).where(
+    episodes.c.episode_id == bindparam("episode")
+)
 """The number of an episode's end, and of its last event by the table's index."""
 
 
@@ -143,21 +140,16 @@ class CallReader:
         rows = connection.execute(self._wanted()).all()
         added = {ref for row in rows for ref in (*_refs(row.messages), *_refs(row.tools or b""))}
         self._known |= self._fetched(connection, [ref for ref in added if ref not in self._known])
-        found = list(self._until_one_fails(rows))
+        found: list[RecordedCall] = []
+        try:
+            found.extend(self._calls(rows))
+        except ValueError as error:
+            if not found:
+                raise
+            self._failed = error
         used = {ref for refs in (*self._shown.values(), *self._tools.values()) for ref in refs}
         self._known = {ref: message for ref, message in self._known.items() if ref in used}
         return found
-
-    def _until_one_fails(self, rows: Sequence[Row[Any]]) -> Iterator[RecordedCall]:
-        first = True
-        try:
-            for call in self._calls(rows):
-                yield call
-                first = False
-        except ValueError as error:
-            if first:
-                raise
-            self._failed = error
 
     def _wanted(self) -> Any:
         event = (events.c.episode_id == calls.c.episode_id) & (events.c.seq == calls.c.seq)
@@ -323,17 +315,13 @@ FILTERED: Final = (
 
 _OWN: Final = events.c.episode_id == episodes.c.episode_id
 
+_LAST_SEQ: Final = select(func.max(events.c.seq)).where(_OWN).scalar_subquery()
+_LAST_DIGEST: Final = select(events.c.digest).where(_OWN).order_by(events.c.seq.desc()).limit(1)
+
 _SUMMARIES: Final = select(
     *episodes.c,
-    func.coalesce(episodes.c.end_seq, select(func.max(events.c.seq)).where(_OWN).scalar_subquery()).label(
-        "head_seq"
-    ),
-    select(events.c.digest)
-    .where(_OWN)
-    .order_by(events.c.seq.desc())
-    .limit(1)
-    .scalar_subquery()
-    .label("digest"),
+    func.coalesce(episodes.c.end_seq, _LAST_SEQ).label("head_seq"),
+    _LAST_DIGEST.scalar_subquery().label("digest"),
 )
 """Every episode, with the number and the digest of its last event."""
 
@@ -349,24 +337,19 @@ def summary(connection: Connection, episode_id: str) -> EpisodeSummary | None:
 
 def summaries(connection: Connection, wanted: EpisodeFilter) -> list[EpisodeSummary]:
     """List the summaries that match ``wanted``, newest first."""
-    query = _SUMMARIES.order_by(episodes.c.episode_id.desc()).limit(wanted.limit)
-    for name in FILTERED:
-        if (value := getattr(wanted, name)) is not None:
-            query = query.where(episodes.c[name] == value)
+    asked = {name: value for name in FILTERED if (value := getattr(wanted, name)) is not None}
+    rules = [episodes.c[name] == value for name, value in asked.items()]
     if wanted.parents:
-        query = query.where(episodes.c.parent.in_(wanted.parents))
+        rules.append(episodes.c.parent.in_(wanted.parents))
     if wanted.seed is not None:
-        query = query.where(episodes.c.seed == str(wanted.seed))
+        rules.append(episodes.c.seed == str(wanted.seed))
     if wanted.text is not None:
-        query = query.where(
-            or_(*(episodes.c[name].icontains(wanted.text, autoescape=True) for name in SEARCHED))
-        )
+        rules.append(or_(*(episodes.c[name].icontains(wanted.text, autoescape=True) for name in SEARCHED)))
     if wanted.ended is not None:
-        query = query.where(
-            episodes.c.ended_at.is_not(None) if wanted.ended else episodes.c.ended_at.is_(None)
-        )
+        rules.append(episodes.c.ended_at.is_not(None) if wanted.ended else episodes.c.ended_at.is_(None))
     if wanted.before is not None:
-        query = query.where(episodes.c.episode_id < wanted.before)
+        rules.append(episodes.c.episode_id < wanted.before)
+    query = _SUMMARIES.where(*rules).order_by(episodes.c.episode_id.desc()).limit(wanted.limit)
     return [_summary(row) for row in connection.execute(query).mappings()]
 
 
@@ -385,18 +368,15 @@ def held_by_others(connection: Connection, owner: str) -> list[EpisodeSummary]:
 
 def heads(connection: Connection, episode_ids: Collection[str]) -> dict[str, tuple[int, str]]:
     """Return the number and epoch of the last event of each existing episode in ``episode_ids``."""
-    last = select(func.max(events.c.seq)).where(_OWN).scalar_subquery()
-    wanted = select(episodes.c.episode_id, last.label("head"), episodes.c.epoch)
+    wanted = select(episodes.c.episode_id, _LAST_SEQ.label("head"), episodes.c.epoch)
     found = connection.execute(wanted.where(episodes.c.episode_id.in_(episode_ids)))
     return {row.episode_id: (row.head, row.epoch) for row in found}
 
 
 def _summary(row: Any) -> EpisodeSummary:
     values = {name: row[name] for name in SUMMARY_FIELDS}
-    digest = row["digest"]
-    return EpisodeSummary(
-        **{**values, "seed": int(row["seed"]), "digest": None if digest is None else digest.hex()}
-    )
+    digest = None if row["digest"] is None else row["digest"].hex()
+    return EpisodeSummary(**{**values, "seed": int(row["seed"]), "digest": digest})
 
 
 LOOKED_THROUGH: Final = 50_000
@@ -495,11 +475,9 @@ def news(connection: Connection, mark: int | None, run_id: str | None = None) ->
 
 
 def _everything(connection: Connection, run_id: str | None) -> Iterator[EpisodeNews]:
-    end = (events.c.episode_id == episodes.c.episode_id) & (events.c.seq == episodes.c.end_seq)
-    columns = [*(episodes.c[name] for name in _COLUMNS), events.c.seq, events.c.text]
-    wanted = select(*columns).select_from(episodes.outerjoin(events, end)).order_by(episodes.c.ended_at)
-    if run_id is not None:
-        wanted = wanted.where(episodes.c.run_id == run_id)
+    end = _OWN & (events.c.seq == episodes.c.end_seq)
+    wanted = _columns(run_id, events.c.seq, events.c.text)
+    wanted = wanted.select_from(episodes.outerjoin(events, end)).order_by(episodes.c.ended_at)
     for row in [dict(one) for one in connection.execute(wanted).mappings()]:
         if (seq := row.pop("seq")) is not None:
             yield EpisodeNews(row, seq, row.pop("text"))
@@ -510,10 +488,12 @@ def _everything(connection: Connection, run_id: str | None) -> Iterator[EpisodeN
 
 
 def _rows(connection: Connection, episode_ids: Sequence[str], run_id: str | None) -> Iterator[dict[str, Any]]:
-    columns = [episodes.c[name] for name in _COLUMNS]
     for first in range(0, len(episode_ids), NAMED):
-        wanted = select(*columns).where(episodes.c.episode_id.in_(episode_ids[first : first + NAMED]))
-        if run_id is not None:
-            wanted = wanted.where(episodes.c.run_id == run_id)
-        for one in connection.execute(wanted).mappings():
+        named = episodes.c.episode_id.in_(episode_ids[first : first + NAMED])
+        for one in connection.execute(_columns(run_id).where(named)).mappings():
             yield dict(one)
+
+
+def _columns(run_id: str | None, *more: Any) -> Select[Any]:
+    wanted = select(*(episodes.c[name] for name in _COLUMNS), *more)
+    return wanted if run_id is None else wanted.where(episodes.c.run_id == run_id)

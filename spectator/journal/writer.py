@@ -30,13 +30,12 @@ from spectator.errors import (
     typed_as,
 )
 from spectator.events import RecordedEvent
-from spectator.journal.anchor import RESTART
 from spectator.journal.contract import GENESIS, Attachments, extend
 from spectator.journal.coordination import LeaseNotHeld, release_lease
 from spectator.journal.database import Database, is_damage, reason
 from spectator.journal.encoding import Blob
 from spectator.journal.held_leases import CommitLeases
-from spectator.journal.incarnation import AcknowledgedAppend, RolledBack
+from spectator.journal.incarnation import RESTART, AcknowledgedAppend, RolledBack
 from spectator.journal.inserts import (
     ArrayInsertion,
     EventRow,

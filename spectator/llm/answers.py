@@ -184,7 +184,7 @@ class Assembly:
         self._marked = None if served is None else served()
         self._runs: list[tuple[str | None, int]] = []
         self._marks: list[tuple[str | None, int]] = [] if served is None else [(self._marked, 0)]
-        self._tokens: _Tokens | None = None
+        self._tokens = _Tokens()
         self._grown: list[str] = []
         self._grown_kind: DeltaKind = "text"
         self._grown_size = 0
@@ -236,7 +236,7 @@ class Assembly:
         inline, text = split_thought("".join(self._text))
         separate, refusal = "".join(self._thought).strip(), "".join(self._refusal).strip()
         calls = () if self._calls is None else self._calls.whole(self._clean)
-        logprobs, token_ids, prompt = (None, None, None) if self._tokens is None else self._tokens.whole()
+        logprobs, token_ids, prompt = self._tokens.whole()
         return ChatAnswer(
             text=self._clean(text),
             thought=self._clean(f"{separate}\n\n{inline}" if separate and inline else separate or inline),
@@ -272,8 +272,7 @@ class Assembly:
             for holder in (piece.get("metadata"), piece.get("sglext"), piece):
                 self._read_version(holder)
         if "prompt_token_ids" in piece:
-            tokens = self._token_store()
-            tokens.prompt = _integers(piece["prompt_token_ids"]) or tokens.prompt
+            self._tokens.prompt = _integers(piece["prompt_token_ids"]) or self._tokens.prompt
 
     def _failed(self, error: Mapping[str, Any]) -> None:
         """Raise the error that an answer reports; one that is the model's own fault ends the answer."""
@@ -312,11 +311,6 @@ class Assembly:
             runs[0] = (runs[0][0], runs[0][1] + unknown)
         return tuple(runs) if runs or self._version is None else ((self._version, unknown),)
 
-    def _token_store(self) -> _Tokens:
-        if self._tokens is None:
-            self._tokens = _Tokens()
-        return self._tokens
-
     def _choice(self, choice: dict[str, Any]) -> None:
         if isinstance(error := choice.get("error"), dict) and error:
             return self._failed({"error": error})
@@ -331,10 +325,9 @@ class Assembly:
             self.finish_reason = self._clean(_text(reason)) or self.finish_reason
         if not _TOKEN_FIELDS.isdisjoint(choice):
             self._read_version(choice.get("meta_info"))
-            tokens = self._token_store()
-            before = tokens.count
-            tokens.add(choice)
-            self._count_version(tokens.count - before)
+            before = self._tokens.count
+            self._tokens.add(choice)
+            self._count_version(self._tokens.count - before)
 
     def _message(self, message: dict[str, Any], *, whole: bool) -> None:
         content = message.get("content")
@@ -386,8 +379,7 @@ class Assembly:
             grown, self._grown = self._clean("".join(self._grown)), []
             length = 0 if self._key is None else self._key.prefix_at_end(grown)
             if length:
-                prefix = grown[-length:]
-                grown = grown[:-length]
+                grown, prefix = grown[:-length], grown[-length:]
                 if not whole:
                     self._grown = [prefix]
                 else:
@@ -474,8 +466,7 @@ def _content(value: Any) -> str:
 def _thinking_parts(content: Any) -> str:
     if not isinstance(content, list):
         return ""
-    parts = [part.get("thinking") for part in content if isinstance(part, dict)]
-    return "".join(_content(part) for part in parts)
+    return "".join(_content(part.get("thinking")) for part in content if isinstance(part, dict))
 
 
 def _count(value: Any) -> int:

@@ -12,6 +12,8 @@ import logging
 import os
 import sqlite3
 from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -219,10 +221,8 @@ class SharedLimits:
             if free > now and free - ahead >= until:
                 message = "its limits per minute allow no further request in time"
                 raise EndpointBusy(message, retry_after_s=free - now)
-            row = (self._name, free, tokens)
-            number = ledger.execute(
-                "INSERT INTO slots (endpoint, at, tokens) VALUES (?, ?, ?)", row
-            ).lastrowid
+            insert = "INSERT INTO slots (endpoint, at, tokens) VALUES (?, ?, ?)"
+            number = ledger.execute(insert, (self._name, free, tokens)).lastrowid
         except BaseException:
             ledger.execute("ROLLBACK")
             raise
@@ -390,11 +390,10 @@ class RateLimiter:
         self._concurrency = concurrency
         self._shared = shared
         self._warned_at = float("-inf")
-        self.places = (
-            AdaptiveLimit(clock, start=START, slow_start=True)
-            if concurrency is None
-            else AdaptiveLimit(clock, start=concurrency, highest=concurrency)
-        )
+        if concurrency is None:
+            self.places = AdaptiveLimit(clock, start=START, slow_start=True)
+        else:
+            self.places = AdaptiveLimit(clock, start=concurrency, highest=concurrency)
         """Limit of concurrent requests."""
 
     def reserve(self, tokens: int, until: float) -> Slot:
@@ -414,7 +413,10 @@ class RateLimiter:
             raise EndpointBusy(message, retry_after_s=at - now)
         slot = Slot(at, tokens)
         if self._shared is not None:
-            self._reserve_shared(self._shared, slot, until)
+            with self._warning():
+                slot.shared, slot.at = self._shared.reserve(
+                    at, until, tokens, requests=self._requests, tokens_limit=self._tokens
+                )
         if self._requests is not None or self._tokens is not None:
             slot.held = True
             self._slots.append(slot)
@@ -424,10 +426,8 @@ class RateLimiter:
     def settle(self, slot: Slot, tokens: int) -> None:
         """Replace the slot's estimate by the tokens used; 0 if the request was not sent."""
         if slot.shared is not None and self._shared is not None:
-            try:
+            with self._warning():
                 self._shared.settle(slot.shared, tokens)
-            except UNAVAILABLE as error:
-                self._warn(error)
         if slot.held:
             self._spent += tokens - slot.tokens
             slot.tokens = tokens
@@ -439,10 +439,8 @@ class RateLimiter:
         """Send nothing for ``seconds``, because the endpoint asked to wait."""
         self._not_before = max(self._not_before, self._clock.monotonic() + seconds)
         if self._shared is not None:
-            try:
+            with self._warning():
                 self._shared.rest(seconds)
-            except UNAVAILABLE as error:
-                self._warn(error)
 
     async def shared_slot(self, until: float) -> SharedSlot | None:
         """Wait for a place among the requests of all processes; the caller releases it.
@@ -455,25 +453,13 @@ class RateLimiter:
         """
         if self._shared is None or self._concurrency is None:
             return None
-        while True:
-            try:
-                place = self._shared.take_slot(self._concurrency)
-            except UNAVAILABLE as error:
-                self._warn(error)
-                return None
-            if place is not None:
-                return place
-            if self._clock.monotonic() + LOOK_AGAIN_S >= until:
-                raise EndpointBusy("too many concurrent requests of all processes: none finished in time")
-            await self._clock.sleep(LOOK_AGAIN_S)
-
-    def _reserve_shared(self, shared: SharedLimits, slot: Slot, until: float) -> None:
-        try:
-            slot.shared, slot.at = shared.reserve(
-                slot.at, until, slot.tokens, requests=self._requests, tokens_limit=self._tokens
-            )
-        except UNAVAILABLE as error:
-            self._warn(error)
+        with self._warning():
+            while (place := self._shared.take_slot(self._concurrency)) is None:
+                if self._clock.monotonic() + LOOK_AGAIN_S >= until:
+                    raise EndpointBusy("too many concurrent requests of all processes: none finished in time")
+                await self._clock.sleep(LOOK_AGAIN_S)
+            return place
+        return None
 
     def _free_from(self, at: float, tokens: int) -> float:
         """Return the first time from ``at`` at which a further request is allowed."""
@@ -500,10 +486,14 @@ class RateLimiter:
             old += 1
         del self._slots[:old]
 
-    def _warn(self, error: Exception) -> None:
-        now = self._clock.monotonic()
-        if now >= self._warned_at + WARN_EVERY_S:
-            self._warned_at = now
-            logger.warning(
-                "limits are not shared with other processes, their files are unavailable: %s", error
-            )
+    @contextmanager
+    def _warning(self) -> Iterator[None]:
+        """Go on without the shared files if they are unavailable."""
+        try:
+            yield
+        except UNAVAILABLE as error:
+            now = self._clock.monotonic()
+            if now >= self._warned_at + WARN_EVERY_S:
+                self._warned_at = now
+                message = "limits are not shared with other processes, their files are unavailable: %s"
+                logger.warning(message, error)

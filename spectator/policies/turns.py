@@ -17,6 +17,7 @@ from spectator.clock import Clock
 from spectator.errors import FailureClass
 from spectator.events import encode_json
 from spectator.llm.chat import ChatAnswer, Conversation, FrozenMessage, FrozenPrefix, Message, Usage
+from spectator.llm.exchanges import answer_of, answered
 from spectator.llm.faults import CUT_REASONS, MALFORMED_CALL
 from spectator.llm.tool_calls import (
     MAX_TEXT,
@@ -314,6 +315,41 @@ class DecisionInProgress:
             exchanges=self.exchanges,
             calls=self.calls,
         )
+
+
+def model_decision(
+    action: Action,
+    calls: Sequence[ModelCall],
+    model: str,
+    named: ParsedCall | None = None,
+    parse: Literal["ok", "failed"] | None = None,
+) -> Decision:
+    """Return a model's decision, with the words of its last call.
+
+    Args:
+        calls: The model calls behind it; empty if it continues the plan of an earlier answer.
+        model: Name of the model, if its endpoint does not state it.
+        named: The call in the answer, with its reason; by default the answer's text is the reason.
+        parse: How the answer became the action.
+    """
+    if not calls:
+        return Decision(action, "model", "Planned in the answer before.", model=model)
+    last = calls[-1]
+    reply = ChatAnswer(text="") if last.reply is None else answer_of(last.reply)
+    prompt, written, usage = last.prompt_token_ids, last.token_ids, reply.usage
+    counted = (None, None) if usage is None else (usage.tokens_in, usage.tokens_out)
+    return Decision(
+        action,
+        "model",
+        stated_reasoning(named or ParsedCall("", {}), reply),
+        raw_text=written_form(reply),
+        parse=parse,
+        model=reply.model or model,
+        tokens_in=counted[0] if prompt is None else len(prompt),
+        tokens_out=counted[1] if written is None else len(written),
+        exchanges=[answered(one) for one in calls],
+        calls=calls,
+    )
 
 
 def read_calls(

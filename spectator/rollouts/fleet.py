@@ -24,6 +24,7 @@ from spectator.clock import Clock, SystemClock
 from spectator.core_events import EpisodeEnded, OnFailure
 from spectator.environments.world import World
 from spectator.episodes.decisions import FailureRule, InvalidEnd
+from spectator.episodes.plan import EpisodePlan
 from spectator.errors import EpisodeError, FailureClass, typed_as
 from spectator.journal.contract import EpisodeLog
 from spectator.journal.coordination import FleetRow
@@ -75,7 +76,6 @@ class RolloutPlayer:
     """Plays attempts of one run.
 
     Args:
-        ledger: The budget for it.
         open_stepper: Makes the stepper of each episode of a world of the catalogue.
         ended: Called with the id of each episode that has ended.
     """
@@ -119,11 +119,9 @@ class RolloutPlayer:
             stepper.must_reset = attempt.begun
         if not isinstance(stepper, InlineStepper):
             stepper = prepared = PreparedStepper(make, self._clock, stepper)
+            limit_s = self._limits.reset_s
             await prepared.make_ready(
-                seed=job.seed,
-                episode_id=attempt.episode_id,
-                options=job.options,
-                limit_s=self._limits.reset_s,
+                seed=job.seed, episode_id=attempt.episode_id, options=job.options, limit_s=limit_s
             )
         return ActorHandle(
             address.env_name, attempt.episode_id, job.group, address.transport, address.base_url, stepper,
@@ -138,24 +136,17 @@ class RolloutPlayer:
         world = self._world_of(context, flight)
         if isinstance(handle.stepper, PreparedStepper):
             handle.stepper.waiting = lambda begun: flight.waits("environment" if begun else "journal")
+
+        def rule_of(plan: EpisodePlan) -> _CountingRule:
+            rule = AgentRule(plan, self._planned.request, HaltingRule(plan, self.halt))
+            return _CountingRule(rule, plan.agent, self._state, flight, self._clock)
+
         venue = EpisodeSetup(
-            self._journal,
-            self._clock,
-            lambda name: world,
-            self.halt.ledger,
-            lambda plan: _CountingRule(
-                AgentRule(plan, self._planned.request, HaltingRule(plan, self.halt)),
-                plan.agent,
-                self._state,
-                flight,
-                self._clock,
-            ),
-            lambda world, episode_id: handle.stepper,
-            self._limits,
-        )
+            self._journal, self._clock, lambda name: world, self.halt.ledger, rule_of,
+            lambda world, episode_id: handle.stepper, self._limits,
+        )  # fmt: skip
         if attempt.begun:
-            left = await self._journal.read(attempt.episode_id, checked=False)
-            ended = await resume(left, venue)
+            ended = await resume(await self._journal.read(attempt.episode_id, checked=False), venue)
         else:
             plan = self._run.plan(self._run.jobs[attempt.number], attempt.attempt, world)
             ended = await play_episode(plan, attempt.episode_id, venue)
@@ -170,7 +161,7 @@ class RolloutPlayer:
     async def _notify_handler(self, context: EpisodeContext, outcome: EpisodeOutcome) -> None:
         """Call the handler at the end of an episode; a failure is only logged."""
         try:
-            with typed_as(lambda error: EpisodeError(f"{type(error).__name__}: {error}"), passing=()):
+            with typed_as(EpisodeError, passing=()):
                 await within(self._seat.handler.on_episode_end(context, outcome), END_S)
         except EpisodeError:
             logger.exception("the handler failed at the end of %s", context.env_id)
@@ -186,15 +177,12 @@ class RolloutPlayer:
 
 def _outcome_details(ended: EpisodeEnded) -> Mapping[str, object]:
     """Return what a handler learns of an end besides the reward."""
-    details = {
-        "end_reason": ended.reason,
-        "turns": ended.turns,
-        "result": ended.result,
-        "detail": ended.detail,
-    }
-    return {name: value for name, value in details.items() if value is not None}
+    details = {"turns": ended.turns, "result": ended.result, "detail": ended.detail}
+    known = {name: value for name, value in details.items() if value is not None}
+    return {"end_reason": ended.reason, **known}
 
 
+@dataclass(frozen=True, slots=True)
 class _CountingRule:
     """A failure rule that also counts the agent's decisions.
 
@@ -204,21 +192,18 @@ class _CountingRule:
         state: Counts those of the whole run.
     """
 
-    def __init__(
-        self, rule: FailureRule, agent: str, state: RunState, flight: InFlight, clock: Clock
-    ) -> None:
-        self._rule = rule
-        self._agent = agent
-        self._state = state
-        self._flight = flight
-        self._clock = clock
+    rule: FailureRule
+    agent: str
+    state: RunState
+    flight: InFlight
+    clock: Clock
 
     def __call__(self, actor: str, decision: Decision) -> OnFailure | InvalidEnd:
-        reaction = self._rule(actor, decision)
+        reaction = self.rule(actor, decision)
         failed = decision.failure_class is not None
-        if actor == self._agent and not (failed and reaction in ("suspend", "end")):
-            self._state.decided(
-                self._flight, self._clock.monotonic(), not failed, decision.tokens_in or 0,
+        if actor == self.agent and not (failed and reaction in ("suspend", "end")):
+            self.state.decided(
+                self.flight, self.clock.monotonic(), not failed, decision.tokens_in or 0,
                 decision.tokens_out or 0,
             )  # fmt: skip
         return reaction
@@ -248,9 +233,8 @@ class FleetReport:
     @property
     def only_failures(self) -> bool:
         """Whether this process asked the model and a fallback made every decision."""
-        return any(one.decisions for one in self.report.results) and not any(
-            one.own for one in self.report.results
-        )
+        results = self.report.results
+        return any(one.decisions for one in results) and not any(one.own for one in results)
 
     @property
     def succeeded(self) -> bool:
@@ -284,8 +268,6 @@ class Worker:
     Args:
         journal: Written by several processes.
         concurrency: Episodes at once in this process, at least 1.
-        clock: Time.
-        load: Finds worlds.
         rng: Draws waits; what is played does not depend on it.
         key: Reads the key of an endpoint from the variable of this name.
         day: Budget for models per day, over all workers of a run.
@@ -345,7 +327,6 @@ async def run_rollouts(
     process that calls it at the same time plays the run together with the first.
 
     Args:
-        request: The run's request.
         folder: The run's folder; created if missing.
         concurrency: Episodes at once, at least 1.
         clock: Time; the system's if omitted.
@@ -357,13 +338,11 @@ async def run_rollouts(
         sink: A :class:`~spectator.rollouts.sinks.StepSink`, or what makes it; gets a copy of each session.
         ledger: Holds the caps of the run; no limit if omitted.
         open_stepper: Makes the stepper of each episode; in this thread if omitted.
-        deadlines: Time limits.
         on_begin: Called once, after the first look at what remains.
 
     Raises:
         InvalidRequest: A field is invalid, or the folder holds another run.
-        ConfigurationError: Another process has the journal for itself, or the environment's server is
-            unreachable.
+        ConfigurationError: Another process holds the journal, or the environment's server is unreachable.
         JournalError: The journal cannot be written.
     """
     clock, load, rng = clock or SystemClock(), load or read_cast().load, rng or random.SystemRandom()
@@ -386,8 +365,7 @@ async def opened_run(
 
     Raises:
         InvalidRequest: A field is invalid, or the folder holds another run; nothing is written.
-        ConfigurationError: Another process has the journal for itself, or the environment's server is
-            unreachable.
+        ConfigurationError: Another process holds the journal, or the environment's server is unreachable.
         JournalError: The journal cannot be written.
     """
     planned = await plan_run(plan, clock, load, rng, IN_FOLDER)
@@ -496,8 +474,7 @@ async def _play_run(row: FleetRow, worker: Worker, ended: Callable[[str], None])
         with Heartbeat(leases_of(worker.journal), clock, worker.interval_s):
             caps = (worker.day, worker.episode, plan.whole)
             ledger = await shared_ledger(row.name, caps, worker.journal, log, clock)
-            total = len(planned.run.jobs)
-            state = RunState(total, 0, clock.monotonic(), deadline_s=request.model.timeout_s)
+            state = RunState(len(planned.run.jobs), 0, clock.monotonic(), deadline_s=request.model.timeout_s)
             stepper = on_a_thread if plan.stepper == "thread" else inline
             player = RolloutPlayer(
                 planned, log, clock, seat, ledger, worker.open_stepper or stepper,
@@ -512,7 +489,9 @@ async def _play_run(row: FleetRow, worker: Worker, ended: Callable[[str], None])
             outage.answers = int(state.over > len(scheduler.failed))
             worker.on_begin(RunningFleet(state, scheduler.interactor, client.adaptive, outage))
             played = await scheduler.play(ledger)
-            return FleetReport(played, total, state.over, player.halt.reason, scheduler.failed_elsewhere)
+            return FleetReport(
+                played, state.total, state.over, player.halt.reason, scheduler.failed_elsewhere
+            )
     finally:
         await client.aclose()
 

@@ -182,15 +182,12 @@ def _made(given: Any) -> StepSink:
     return checked
 
 
-async def send_sessions(
-    data: DataManager, sink: AnySink, only: Iterable[str] | None = None, *, limit_s: float = SINK_S
-) -> str | None:
+async def send_sessions(data: DataManager, sink: AnySink, only: Iterable[str] | None = None) -> str | None:
     """Pass the ended sessions of a run on to a sink, such as those that it missed.
 
     Args:
         sink: The sink, or what makes it.
         only: Ids of the sessions; all that have ended if omitted.
-        limit_s: Seconds that a call of the sink may take.
 
     Returns:
         Which sessions did not reach the sink, and why; ``None`` if all did.
@@ -198,7 +195,7 @@ async def send_sessions(
     Raises:
         ConfigurationError: The sink cannot be made, or lacks a method.
     """
-    delivery = SinkDelivery(sink, data, limit_s=limit_s)
+    delivery = SinkDelivery(sink, data)
     wanted = None if only is None else set(only)
     async with delivery.running():
         async for session in data.sessions():

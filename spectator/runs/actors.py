@@ -306,7 +306,7 @@ class RecyclingPool(Generic[JobT]):
     async def _make(self, job: JobT) -> None:
         made: ActorHandle[JobT] | None = None
         try:
-            with typed_as(_unmade):
+            with typed_as(EnvironmentFault):
                 made = await self._tried(job)
         except SpectatorError as error:
             logger.warning("an environment could not be made: %s", error)
@@ -350,7 +350,3 @@ class RecyclingPool(Generic[JobT]):
         if shortage is not None or self._shortage is not None:
             self._shortage = shortage
             self._on_shortage(shortage)
-
-
-def _unmade(error: Exception) -> EnvironmentFault:
-    return EnvironmentFault(f"{type(error).__name__}: {error}")

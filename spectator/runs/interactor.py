@@ -320,7 +320,7 @@ class Interactor(Generic[JobT]):
 
     async def _played(self, handle: ActorHandle[JobT], flight: InFlight) -> EpisodeResult[JobT]:
         try:
-            with typed_as(_unforeseen):
+            with typed_as(_Unforeseen):
                 return await self._play(handle, flight)
         except SpectatorError as error:
             unforeseen = error.__cause__ if isinstance(error, _Unforeseen) else None
@@ -333,10 +333,6 @@ class Interactor(Generic[JobT]):
 
 class _Unforeseen(EpisodeError):
     """A failure that the code does not expect."""
-
-
-def _unforeseen(error: Exception) -> _Unforeseen:
-    return _Unforeseen(f"{type(error).__name__}: {error}")
 
 
 TURNS_KEPT: Final = 256

@@ -156,7 +156,7 @@ class Heartbeat:
         signs, failing = LivenessCheck(), False
         while True:
             try:
-                with typed_as(_unforeseen):
+                with typed_as(JournalError):
                     await self._look(signs)
                 failing = False
             except JournalError as error:
@@ -173,7 +173,3 @@ class Heartbeat:
             logger.warning(
                 "process %s stopped responding; %d episodes are free to be resumed", name, len(freed)
             )
-
-
-def _unforeseen(error: Exception) -> JournalError:
-    return JournalError(f"{type(error).__name__}: {error}")

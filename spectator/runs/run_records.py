@@ -325,15 +325,9 @@ class RunTail:
         episode = self.episodes.get(row["episode_id"])
         if episode is None:
             episode = FollowedEpisode(
-                episode_id=row["episode_id"],
-                environment=row["environment"],
-                seed=int(row["seed"]),
-                group_id=row["group_id"],
-                attempt=row["attempt"] or 1,
-                parent=row["parent"],
-                started_at=row["started_at"],
-                moved_at=row["started_at"],
-            )
+                row["episode_id"], row["environment"], int(row["seed"]), row["group_id"], row["attempt"] or 1,
+                row["parent"], row["started_at"], moved_at=row["started_at"],
+            )  # fmt: skip
             self.episodes[episode.episode_id] = episode
         if (head := _HEAD.search(news.head)) is not None:
             episode.moved_at, episode.turns, episode.last = head[1], int(head[2]), head[3]
@@ -353,9 +347,7 @@ class RunTail:
         if episode.reward is None and episode.reason != "finished":
             episode.failure = episode.unfinished or "unknown"
             episode.again = self._policy.after(episode.failure, episode.attempt) == "retry"
-        self.episodes[episode.episode_id] = self.episodes.pop(
-            episode.episode_id
-        )  # keeps them in the order of their ends
+        self.episodes[episode.episode_id] = self.episodes.pop(episode.episode_id)  # now the last that ended
         self.uncounted[episode.episode_id] = episode
 
 
@@ -418,21 +410,17 @@ class RunRecords:
             JournalError: Nothing was played yet, or its record cannot be read.
         """
         if self._root is None:
-            raise RunNotFound(
-                "no runs are watched here; set SPECTATOR_RUNS_DIR to the folder that holds them"
-            )
+            hint = "set SPECTATOR_RUNS_DIR to the folder that holds them"
+            raise RunNotFound(f"no runs are watched here; {hint}")
         async with self._order:
-            folder, is_shared = await self._described(self._root, name)
+            folder, shared = await self._described(self._root, name)
             tail = self._open.get(name)
             if tail is not None and (tail.lost or not tail.is_of(folder)):
                 await self._close(name)
                 tail = None
             if tail is None:
                 try:
-                    if is_shared and self._shared is not None:
-                        tail = RunTail(folder, self._shared, name)
-                    else:
-                        tail = await RunTail.open(folder)
+                    tail = RunTail(folder, shared, name) if shared else await RunTail.open(folder)
                     self._open[name] = tail
                 except ConfigurationError as error:
                     raise RunNotFound(f"{name} cannot be read: {error}") from error
@@ -442,20 +430,19 @@ class RunRecords:
             self._open.move_to_end(name)
             return tail
 
-    async def _described(self, root: Path, name: str) -> tuple[RunFolder, bool]:
-        """Describe a run, and say whether it is in the shared journal."""
+    async def _described(self, root: Path, name: str) -> tuple[RunFolder, SqlJournal | None]:
+        """Describe a run; return the shared journal too if the run is in it."""
         try:
-            return await asyncio.to_thread(read_run, root, name), False
+            return await asyncio.to_thread(read_run, root, name), None
         except RunNotFound:
             found = [] if self._shared is None else await self._shared.look(lambda one: rows(one, name))
             if not found:
                 raise
-            return described(name, root / name, _kept(found[0])), True
+            return described(name, root / name, _kept(found[0])), self._shared
 
     def note(self, name: str, episode_ids: list[str]) -> None:
         """Remember that a run has these episodes."""
-        for episode_id in episode_ids:
-            self._known[episode_id] = name
+        self._known.update(dict.fromkeys(episode_ids, name))
         while len(self._known) > KNOWN:
             self._known.popitem(last=False)
 

@@ -33,6 +33,9 @@ if TYPE_CHECKING:
 MAX_MESSAGE: Final = 300
 """Maximum characters of a server's message in an error."""
 
+RETRIES: Final = 2
+"""Maximum number of retries of a request."""
+
 BUSY: Final = 429
 """Status of a request that was not processed and may be retried."""
 
@@ -79,11 +82,10 @@ class HttpStepper(RemoteStepper):
     ``POST done`` releases the environment, or ``DELETE`` if the server has no ``done``. A server with only
     ``get_task_prompt`` and ``step`` is enough: then an episode begins with the first prompt of a new id.
 
-    Requests for a prompt are retried after a failure, at most ``retries`` times and within the deadline. A
-    step is retried only if it cannot have arrived (no connection, or 429) or the server accepts step ids.
+    Requests for a prompt are retried after a failure, at most :data:`RETRIES` times and within the deadline.
+    A step is retried only if it cannot have arrived (no connection, or 429) or the server accepts step ids.
 
     Args:
-        retries: Maximum number of retries of a request.
         backoff_s: Seconds before the first retry; doubled each time, with full jitter.
     """
 
@@ -91,7 +93,6 @@ class HttpStepper(RemoteStepper):
         self,
         where: HttpEnvironment,
         *,
-        retries: int = 2,
         backoff_s: float = 0.5,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
         rng: random.Random | None = None,
@@ -101,7 +102,6 @@ class HttpStepper(RemoteStepper):
 
         self._aiohttp = aiohttp
         self._where = where
-        self._retries = retries
         self._backoff = Backoff(backoff_s)
         self._sleep = sleep
         self._rng = rng or random.Random()
@@ -199,11 +199,11 @@ class HttpStepper(RemoteStepper):
         again: Literal["always", "undelivered"],
     ) -> bytes:
         """Send a request, with retries that cannot carry it out twice; return the answer."""
-        for tries in range(self._retries + 1):
+        for tries in range(RETRIES + 1):
             try:
                 return await self._send(method, operation, body)
             except _Failed as failed:
-                if tries == self._retries or not (failed.undelivered or again == "always"):
+                if tries == RETRIES or not (failed.undelivered or again == "always"):
                     raise EnvironmentUnavailable(f"{operation}: {failed}") from failed
                 wait_s = max(failed.wait_s, self._backoff.draw(tries, self._rng))
             await self._sleep(wait_s)

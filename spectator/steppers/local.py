@@ -38,12 +38,7 @@ def answered(environment: Environment, shown: object) -> Stepped:
     return Stepped(shown, list(environment.facts()), environment.state if shown.done else {})
 
 
-def fault(error: BaseException) -> EnvironmentFault:
-    """Return the typed error for an environment's exception."""
-    return EnvironmentFault(f"{type(error).__name__}: {error}")
-
-
-FAULTS: Final = typed_as(fault, passing=(EnvironmentFault,))
+FAULTS: Final = typed_as(EnvironmentFault, passing=(EnvironmentFault,))
 """Context for calls of an environment, which turns its exceptions into :class:`EnvironmentFault`."""
 
 
@@ -145,7 +140,7 @@ class InlineStepper(LocalStepper):
         except EnvironmentFault:
             raise
         except _ITS_OWN as error:
-            raise fault(error) from error
+            raise EnvironmentFault(f"{type(error).__name__}: {error}") from error
         if limit_s is not None and self._monotonic() - began > limit_s:
             self._close()
             raise StepTimeout(f"the environment did not answer within {limit_s:g} s")

@@ -22,14 +22,14 @@ from spectator.llm.chat import (
     Message,
     ToolCall,
 )
-from spectator.llm.exchanges import answer_of, answered, call_answered
-from spectator.llm.tool_calls import CallRejected, ParsedCall, WrittenCall, check_call, written_form
+from spectator.llm.exchanges import call_answered
+from spectator.llm.tool_calls import CallRejected, ParsedCall, WrittenCall, check_call
 from spectator.model_calls import ModelCall
 from spectator.observations import LegalAction, Observation, Refusal
 from spectator.policies.invalid_answers import InvalidAnswers
 from spectator.policies.policy import Action, Decision
 from spectator.policies.prompts import correction, form_of
-from spectator.policies.turns import call_in, stated_reasoning
+from spectator.policies.turns import call_in, model_decision
 from spectator.text import encodable
 
 if TYPE_CHECKING:
@@ -133,11 +133,13 @@ class TextEpisode:
         self._opponent = opponent
         self._pack = pack
         self._run = run
+        self._model = "" if run is None else run.model
         self._recorded: RecordedEpisode | None = None
         self._dialogue: RecordedDialogue | None = None
         self._offered: FrozenTools | None = None
         self._unused: Decision | None = None
         self._seen: Observation | None = None
+        self.own: OwnCount
         self._rejected: int
         self._rejected_calls: list[ModelCall]
         self._refused: int
@@ -163,15 +165,10 @@ class TextEpisode:
             InvalidRequest: An option is invalid; the current episode continues.
             EpisodeError: The opponent or the world failed.
         """
-        recorded = self._run is not None
         self._seen = self._agent.reset(
-            seed,
-            options={**self._options, **(options or {})},
-            opponent=self._opponent,
-            pack=self._pack,
-            observe="text",
-            tell=recorded,
-        )
+            seed, options={**self._options, **(options or {})}, opponent=self._opponent, pack=self._pack,
+            observe="text", tell=self._run is not None,
+        )  # fmt: skip
         self._begin_count()
         if self._run is not None:
             self._leave("another episode was started")
@@ -320,7 +317,7 @@ class TextEpisode:
             named = call_in(answer, self.world.briefing, self.observation)
         except CallRejected as broken:
             return self.reject(str(broken), broken.failure_class, calls or ())
-        return self._act(self.world.briefing.as_action(named.tool, named.arguments), calls, named, "ok")
+        return self.act(self.world.briefing.as_action(named.tool, named.arguments), calls, named, "ok")
 
     def reject(
         self,
@@ -349,7 +346,8 @@ class TextEpisode:
         if self._dialogue is not None:
             self._dialogue.hear(self.text)
         if self._rejected > self._invalid.invalid_retries:
-            self._end_rejected(failure, rule)
+            self.own.asked += 1
+            self._end(failure, rule)
         return self._refusal
 
     @property
@@ -372,20 +370,8 @@ class TextEpisode:
             self._rejected += 1
             self._rejected_calls += calls
             self.own.refused += 1
-        self._end_rejected("unparsable", rule)
-
-    def _end_rejected(self, failure: FailureClass, rule: str) -> None:
         self.own.asked += 1
-        self._end(failure, rule)
-
-    def act(self, action: Action, calls: Sequence[ModelCall] | None = None) -> str:
-        """Carry out an action, which need not be legal; return the changes as text.
-
-        Args:
-            action: Plain JSON.
-            calls: The model calls behind it, for the record; ``None`` if no model is known to have decided.
-        """
-        return self._act(action, calls)
+        self._end("unparsable", rule)
 
     def _said(self, answer: ChatAnswer, tools: Sequence[Mapping[str, Any]] = ()) -> ModelCall:
         assert self._dialogue is not None and self._run is not None
@@ -410,19 +396,27 @@ class TextEpisode:
             return answer
         return replace(answer, weight_versions=[(version, len(answer.token_ids or ()))])
 
-    def _act(
+    def act(
         self,
         action: Action,
-        calls: Sequence[ModelCall] | None,
+        calls: Sequence[ModelCall] | None = None,
         named: ParsedCall | None = None,
         parse: Literal["ok", "failed"] | None = None,
     ) -> str:
+        """Carry out an action, which need not be legal; return the changes as text.
+
+        Args:
+            action: Plain JSON.
+            calls: The model calls behind it, for the record; ``None`` if no model is known to have decided.
+            named: The call in the answer, with its reason.
+            parse: How the answer became the action.
+        """
         if self.ended_invalid:
             return OVER.message
         was_done = self.done
         recorded = self._recorded is not None and calls is not None and not was_done
         behind = [*self._rejected_calls, *(calls or ())]
-        decision = self._decision(action, behind, named, parse) if recorded else action
+        decision = model_decision(action, behind, self._model, named, parse) if recorded else action
         try:
             self._seen = self._agent.step(decision)
         except Exception as error:
@@ -447,13 +441,13 @@ class TextEpisode:
         return self.text
 
     def _begin_count(self) -> None:
+        self._rejected_calls = []
+        self._refusal, self._rejected, self._refused, self._total = "", 0, 0, 0.0
+        self._acted = False
         self.own = OwnCount()
         """How many decisions the model made itself in this episode."""
         self.ended_invalid = False
         """Whether the episode ended at an answer that was not an action."""
-        self._refusal, self._rejected, self._refused, self._total = "", 0, 0, 0.0
-        self._rejected_calls = []
-        self._acted = False
 
     def _end(self, failure: FailureClass, why: str) -> None:
         """End at an answer that was not an action; the rewards add up to the penalty."""
@@ -462,31 +456,17 @@ class TextEpisode:
             self._seen = replace(self.observation, reward=self.observation.reward + penalty - self._total)
         if self._recorded is not None:
             masked = self._invalid.on_invalid == "mask"
-            unused = self._decision({}, self._rejected_calls) if self._rejected_calls else None
+            calls = self._rejected_calls
+            unused = model_decision({}, calls, self._model) if calls else None
             self._recorded.end_invalid(failure, why, penalty=penalty, masked=masked, unused=unused)
-
-    def _decision(
-        self,
-        action: Action,
-        calls: Sequence[ModelCall],
-        named: ParsedCall | None = None,
-        parse: Literal["ok", "failed"] | None = None,
-    ) -> Decision:
-        """Return the trained model's decision, with its words."""
-        assert self._run is not None
-        return model_decision(action, calls, self._run.model, named, parse)
 
     def note_unused(self, calls: Sequence[ModelCall]) -> None:
         """Record an answer that leads to no action with the end of the episode."""
         if self._recorded is not None and not self.done:
-            self._unused = self._decision({}, calls)
+            self._unused = model_decision({}, calls, self._model)
 
     def fail(self, detail: str) -> None:
-        """If the episode is recorded, record an end as failed, without a score.
-
-        Args:
-            detail: The error, as text.
-        """
+        """If the episode is recorded, record an end as failed, without a score."""
         if self._recorded is not None:
             self._recorded.fail(detail)
 
@@ -511,38 +491,3 @@ def _function(name: str, schema: Mapping[str, Any]) -> dict[str, Any]:
     parameters = {"type": "object", **rules}
     about = str(schema.get("description", name))
     return {"type": "function", "function": {"name": name, "description": about, "parameters": parameters}}
-
-
-def model_decision(
-    action: Action,
-    calls: Sequence[ModelCall],
-    model: str,
-    named: ParsedCall | None = None,
-    parse: Literal["ok", "failed"] | None = None,
-) -> Decision:
-    """Return a model's decision, with the words of its last call.
-
-    Args:
-        calls: The model calls behind it; empty if it continues the plan of an earlier answer.
-        model: Name of the model, if its endpoint does not state it.
-        named: The call in the answer, with its reason; by default the answer's text is the reason.
-        parse: How the answer became the action.
-    """
-    if not calls:
-        return Decision(action, "model", "Planned in the answer before.", model=model)
-    last = calls[-1]
-    reply = ChatAnswer(text="") if last.reply is None else answer_of(last.reply)
-    prompt, written, usage = last.prompt_token_ids, last.token_ids, reply.usage
-    counted = (None, None) if usage is None else (usage.tokens_in, usage.tokens_out)
-    return Decision(
-        action,
-        "model",
-        stated_reasoning(named or ParsedCall("", {}), reply),
-        raw_text=written_form(reply),
-        parse=parse,
-        model=reply.model or model,
-        tokens_in=counted[0] if prompt is None else len(prompt),
-        tokens_out=counted[1] if written is None else len(written),
-        exchanges=[answered(one) for one in calls],
-        calls=calls,
-    )

@@ -235,12 +235,11 @@ class WatchedEnv:
 
     def _watched(self, answer: Any, report: Callable[[Any], None], *, steps: bool = False) -> Any:
         """Report an answer and return it; of a coroutine, when it is awaited."""
+        awaited = partial(self._awaited, answer, report, steps)
         if type(answer) is not tuple and inspect.iscoroutine(answer):
-            return self._awaited(answer, report, steps)
+            return awaited()
         if type(answer) is not tuple and hasattr(answer, "__await__"):
-            return WatchedAnswer(
-                answer, partial(self._awaited, answer, report, steps), partial(self._tap.attempt, report)
-            )
+            return WatchedAnswer(answer, awaited, partial(self._tap.attempt, report))
         self._tap.attempt(report, answer)
         return answer
 
@@ -266,13 +265,9 @@ class WatchedAnswer:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._answer, name)
-        report, self._report = self._report, _ignore
+        report, self._report = self._report, lambda _: None
         report(self._answer)
         return found
-
-
-def _ignore(_: Any) -> None:
-    """Report nothing."""
 
 
 LOOKS: Final = {"last": 0, "observe": None, "get_observation": 1}

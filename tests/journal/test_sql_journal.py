@@ -19,8 +19,7 @@ from sqlalchemy import create_engine, update
 
 from spectator.errors import ConfigurationError, JournalDamaged, JournalError, SequenceConflict
 from spectator.events import Event, RecordedEvent
-from spectator.journal import anchor as anchors
-from spectator.journal import database
+from spectator.journal import database, incarnation
 from spectator.journal.contract import EpisodeFilter, Synchronous
 from spectator.journal.database import open_database
 from spectator.journal.queries import READ_CHARACTERS, READ_FIRST
@@ -645,7 +644,7 @@ async def test_a_thread_that_looked_before_another_does_not_take_the_file_for_cu
     journal = await SqlJournal.open(f"sqlite:///{tmp_path}/journal.db")
     for number in range(40):
         await journal.append([started(f"ep-{number}"), said(f"ep-{number}", 2)])
-    anchor, look = journal._database.anchor, anchors._look
+    anchor, look = journal._database.anchor, incarnation._look
     assert anchor is not None
 
     def overtaken(path: str) -> tuple[tuple[int, int] | None, int]:
@@ -653,6 +652,6 @@ async def test_a_thread_that_looked_before_another_does_not_take_the_file_for_cu
         anchor._size = size + 4096
         return identity, size
 
-    monkeypatch.setattr(anchors, "_look", overtaken)
+    monkeypatch.setattr(incarnation, "_look", overtaken)
     await journal.check()
     await journal.aclose()

@@ -187,10 +187,7 @@ def draw_open_data(scenario: str, difficulty: Difficulty, seed: int) -> tuple[Ta
         region = _moved(FOUR_LEPTON_REGION, ends)
         return _campaign(region, "four_lepton", difficulty, (edges, counts), FOUR_LEPTON_FB, axis)
     region = _dimuon_region(seed)
-    edges, counts = _dimuons()
-    inside = (edges[:-1] >= region.fit_gev[0]) & (edges[1:] <= region.fit_gev[1])
-    first, last = np.flatnonzero(inside)[[0, -1]]
-    chosen = edges[first : last + 2], counts[first : last + 1]
+    chosen = _dimuons(*region.fit_gev)
     return _campaign(_moved(region, ends), "dilepton_mumu", difficulty, chosen, DIMUON_FB, axis)
 
 
@@ -208,9 +205,10 @@ def _dimuon_region(seed: int) -> Region:
 
 
 @cache
-def _dimuons() -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def _dimuons(low: float, high: float) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     edges, counts = dimuon_spectrum()
-    return edges, counts.astype(np.int64)
+    first, last = np.flatnonzero((edges[:-1] >= low) & (edges[1:] <= high))[[0, -1]]
+    return edges[first : last + 2], counts[first : last + 1].astype(np.int64)
 
 
 @cache
@@ -282,10 +280,7 @@ def _recorded_nature(
 
 def candle_spectrum(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Return the real spectrum around a known resonance."""
-    edges, counts = _dimuons()
-    low, high = _CANDLE_WINDOWS[name]
-    first, last = np.flatnonzero((edges[:-1] >= low) & (edges[1:] <= high))[[0, -1]]
-    return edges[first : last + 2], counts[first : last + 1]
+    return _dimuons(*_CANDLE_WINDOWS[name])
 
 
 Scenario = Literal[
@@ -332,8 +327,7 @@ def draw(scenario: str, difficulty: Difficulty, seed: int) -> tuple[Task, Nature
         return draw_open_data(scenario, difficulty, seed)
     public = random.Random(derive_seed(seed, "collider", "task"))
     hidden = random.Random(derive_seed(seed, "collider", "nature"))
-    names = tuple(FAMILIES)
-    drawn = public.choice(names)
+    drawn = public.choice(tuple(FAMILIES))
     family = FAMILIES[scenario if scenario in FAMILIES else drawn]
     shifted = scenario == "law_shifted"
     task = _task(family, TIERS[difficulty], difficulty, public, shifted)
@@ -362,9 +356,8 @@ def _task(family: Family, tier: Tier, difficulty: Difficulty, draw: random.Rando
         for name, mass, events in _CANDLES[detector]:
             moved = round(mass * draw.uniform(0.8, 1.25), 4) if shifted else mass
             candles[name] = Candle(name, detector, moved, events)
-    listed = ", ".join(names)
     campaign = (
-        f"Search for a narrow resonance between {window[0]:g} and {window[1]:g} GeV in {listed}. "
+        f"Search for a narrow resonance between {window[0]:g} and {window[1]:g} GeV in {', '.join(names)}. "
         "There may be none."
     )
     return Task(
@@ -379,9 +372,8 @@ def _offer(name: str, window: tuple[float, float], centre: float, draw: random.R
     suitable = physics.suitable_threshold(bare.fit_window_gev[0])
     rate = draw.uniform(300.0, 800.0)
     quoted = float(f"{suitable * math.exp(draw.uniform(-0.6, 0.8)):.3g}")
-    return replace(
-        bare, trigger_gev=quoted, trigger_hz=float(f"{physics.rate_hz(rate, suitable, quoted):.4g}")
-    )
+    hz = float(f"{physics.rate_hz(rate, suitable, quoted):.4g}")
+    return replace(bare, trigger_gev=quoted, trigger_hz=hz)
 
 
 def _nature(scenario: str, family: Family, tier: Tier, task: Task, draw: random.Random) -> Nature:
@@ -429,10 +421,8 @@ def _apparatus(scenario: str, tier: Tier, task: Task, draw: random.Random, shift
 
 def _prescaled(background: Background, task: Task, offer: ChannelTask) -> Background:
     """Scale a background down to what an experiment would keep."""
-    edges = offer.edges_gev
-    most = float(
-        physics.smooth(edges, background.density, background.pivot_gev, background.coefficients).sum()
-    )
+    shape = background.density, background.pivot_gev, background.coefficients
+    most = float(physics.smooth(offer.edges_gev, *shape).sum())
     cheapest = min(beam.cost_musd_per_fb for beam in task.beams)
     share = MAX_EVENTS / (most * task.budget_musd / cheapest)
     return replace(background, density=background.density * min(1.0, share))
@@ -466,10 +456,7 @@ def _with_particles(
 
 
 def _rate(nature: Nature, task: Task, particle: Particle, channel: str, wanted: float) -> float:
-    """Return the rate at which half of the budget brings ``wanted`` sigma.
-
-    With the best beam and cut.
-    """
+    """Return the rate at which half of the budget brings ``wanted`` sigma, with the best beam and cut."""
     probe = replace(nature, particles=(replace(particle, rates_fb={channel: 1.0}),))
     signal, background = sensitivity.best_yields(task, probe, task.channels[channel], 0.5)
     low, high = math.log(1e-6), math.log(1e9)
@@ -484,28 +471,26 @@ def _rate(nature: Nature, task: Task, particle: Particle, channel: str, wanted: 
 
 def _feature(nature: Nature, task: Task, draw: random.Random) -> Feature:
     """Draw a false bump of about six sigma that moves with the threshold."""
-    channel = draw.choice(sorted(task.channels))
-    offer = task.channels[channel]
-    low, high = task.window_gev
-    at = math.exp(draw.uniform(math.log(low * 1.05), math.log(high * 0.95)))
-    strength = draw.uniform(5.0, 8.0)
+    offer, at, under = _place_of_bump(replace(nature, feature=None), task, draw, (1.05, 0.95), 0.5)
+    strength, under = draw.uniform(5.0, 8.0), max(1.0, under * 0.3)
     threshold = physics.suitable_threshold(offer.fit_window_gev[0])
-    beam = min(task.beams, key=lambda beam: beam.cost_musd_per_fb)
-    exposure = sensitivity.ideal_exposure(task, offer, beam, 0.5)
-    background = expected_background(replace(nature, feature=None), offer, exposure)
-    middle = abs(offer.edges_gev[1:] / at - 1.0) < 1.5 * offer.relative_resolution
-    under = max(1.0, float(background[middle].sum()) * 0.3)
-    return Feature(channel, at / threshold, min(2.0, strength / math.sqrt(under)))
+    return Feature(offer.name, at / threshold, min(2.0, strength / math.sqrt(under)))
 
 
 def _fluctuation(nature: Nature, task: Task, draw: random.Random) -> Fluctuation:
     """Draw a fluctuation of about 3.5 sigma in a first run of a third of the budget."""
-    channel = draw.choice(sorted(task.channels))
-    offer = task.channels[channel]
-    low, high = task.window_gev
-    at = math.exp(draw.uniform(math.log(low * 1.02), math.log(high * 0.98)))
+    offer, at, under = _place_of_bump(nature, task, draw, (1.02, 0.98), 0.3)
+    return Fluctuation(offer.name, at, draw.uniform(3.2, 4.2) * math.sqrt(max(under, 0.5)) * 0.8)
+
+
+def _place_of_bump(
+    nature: Nature, task: Task, draw: random.Random, margins: tuple[float, float], share: float
+) -> tuple[ChannelTask, float, float]:
+    """Draw a channel and a mass; return them, and the background there at this share of the budget."""
+    offer = task.channels[draw.choice(sorted(task.channels))]
+    low, high = (math.log(edge * margin) for edge, margin in zip(task.window_gev, margins, strict=True))
+    at = math.exp(draw.uniform(low, high))
     beam = min(task.beams, key=lambda beam: beam.cost_musd_per_fb)
-    background = expected_background(nature, offer, sensitivity.ideal_exposure(task, offer, beam, 0.3))
+    background = expected_background(nature, offer, sensitivity.ideal_exposure(task, offer, beam, share))
     middle = abs(offer.edges_gev[1:] / at - 1.0) < 1.5 * offer.relative_resolution
-    under = float(background[middle].sum())
-    return Fluctuation(channel, at, draw.uniform(3.2, 4.2) * math.sqrt(max(under, 0.5)) * 0.8)
+    return offer, at, float(background[middle].sum())

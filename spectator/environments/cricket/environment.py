@@ -7,16 +7,16 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from spectator.environments.contract import ObservationModel, OptionsModel, StateModel
 from spectator.environments.cricket.ball.grounds import GROUND_NAMES, NEUTRAL_GROUND
-from spectator.environments.cricket.captaincy.arguments import TOOLS, legal_actions, legal_tools
+from spectator.environments.cricket.captaincy.arguments import legal_actions, legal_tools
 from spectator.environments.cricket.captaincy.observation import CaptainsCard, observation_content
-from spectator.environments.cricket.captaincy.tools import use
+from spectator.environments.cricket.captaincy.tools import carry_out
 from spectator.environments.cricket.decision_account import DecisionAccount
 from spectator.environments.cricket.grading import account_rubric, rubric
-from spectator.environments.cricket.laws import MAX_OVERS, LawBroken, Side, format_of
+from spectator.environments.cricket.laws import MAX_OVERS, Side, format_of
 from spectator.environments.cricket.match import snapshots
 from spectator.environments.cricket.match.engine import (
     DRAWN,
@@ -42,7 +42,6 @@ from spectator.environments.world import derive_seed
 from spectator.events import Fact, optional_field
 from spectator.observations import Observation, Refusal
 from spectator.policies.policy import Action
-from spectator.text import clean_text
 
 
 class CricketAction(BaseModel):
@@ -330,7 +329,7 @@ class CricketEnvironment:
         self._steps += 1
         if self._steps > self._step_cap:
             return self._cut_short(f"cut short after {self._step_cap} turns")
-        refusal = self._use(game, actor, action)
+        refusal = carry_out(game, actor, action, self._legal)
         if refusal is not None:
             captain = game.captains[actor]
             captain.refusals += 1
@@ -349,8 +348,7 @@ class CricketEnvironment:
     @property
     def state(self) -> Mapping[str, Any]:
         """The public state."""
-        game = self._game
-        return {"episode_id": self._episode_id, **snapshots.public_state(game)}
+        return {"episode_id": self._episode_id, **snapshots.public_state(self._game)}
 
     def snapshot(self) -> bytes:
         """Return everything needed to continue, including the random generator."""
@@ -405,52 +403,22 @@ class CricketEnvironment:
 
     def _arrange(self) -> Game:
         game = _fresh(self._seed, self._options)
-        real = _real_match(self._options)
+        real, start = _real_match(self._options), self._options["start"]
         if real is not None:
             record, place, home = real
             shown_match = shown(record, home, self._options.get("real_from", START))
             game.emit("match_arranged", {**match_arranged(game), "real": shown_match})
             start_at(game, record, place, home, self._generator("real_match", 0))
-            if game.account is not None:
-                game.account.match_started(game.playing)
-            return game
-        game.emit("match_arranged", match_arranged(game))
-        if self._options["start"] != "toss":
-            play_to_start(game, self._options["start"], self._generator)
-            if game.account is not None:
-                game.account.match_started(game.playing)
+        else:
+            game.emit("match_arranged", match_arranged(game))
+            if start != "toss":
+                play_to_start(game, start, self._generator)
+        if game.account is not None and (real is not None or start != "toss"):
+            game.account.match_started(game.playing)
         return game
 
     def _generator(self, part: str, number: int) -> random.Random:
         return random.Random(derive_seed(self._seed, part, number))
-
-    def _use(self, game: Game, actor: Side, action: Action) -> Refusal | None:
-        if not isinstance(action, Mapping) or not isinstance(action.get("tool"), str):
-            return Refusal("action.shape", "Send {'tool': name, 'arguments': {...}}.")
-        unknown = [str(key)[:40] for key in action if key not in ("tool", "arguments")]
-        if unknown:
-            return Refusal("action.shape", f"Unknown field {unknown[0]!r}; send tool and arguments only.")
-        tool, given = action["tool"], action.get("arguments")
-        legal = self._legal
-        if tool not in TOOLS:
-            return Refusal("tool.unknown", f"No tool {tool[:40]!r}. Legal now: {', '.join(legal)}.")
-        if tool not in legal:
-            return Refusal(
-                "tool.illegal", f"{tool} is not legal now ({game.phase}). Legal now: {', '.join(legal)}."
-            )
-        if given is not None and not isinstance(given, Mapping):
-            return Refusal("arguments.shape", "Arguments must be an object.")
-        try:
-            arguments = TOOLS[tool].model_validate(dict(given) if given else {})
-        except ValidationError as error:
-            problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
-            where = clean_text(".".join(str(part) for part in problem["loc"]), 60)
-            return Refusal(f"arguments.{where}", f"{where}: {problem['msg']}.")
-        try:
-            use(game, actor, tool, arguments)
-        except LawBroken as broken:
-            return Refusal(broken.rule, broken.message)
-        return None
 
     def _observe(self, refused: Refusal | None = None) -> Observation:
         game = self._playing

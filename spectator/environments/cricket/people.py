@@ -202,39 +202,26 @@ def _with_traits(rng: random.Random, squad: Squad) -> Squad:
     def trait(name: str) -> float:
         return round(TRAIT_SD[name] * max(-2.0, min(2.0, rng.gauss(0.0, 1.0))), 2)
 
-    return Squad(
-        squad.name,
-        tuple(
-            replace(
-                player, bat_spin=trait("bat_spin"), bat_short=trait("bat_short"), bat_leg=trait("bat_leg")
-            )
-            for player in squad.players
-        ),
-    )
+    def with_traits(player: Player) -> Player:
+        spin, short, leg = trait("bat_spin"), trait("bat_short"), trait("bat_leg")
+        return replace(player, bat_spin=spin, bat_short=short, bat_leg=leg)
+
+    return Squad(squad.name, tuple(map(with_traits, squad.players)))
 
 
 def _draw(rng: random.Random, team: str, people: tuple[str, ...], side: str) -> Squad:
     (rest,) = rng.choices([jobs for _, jobs in _REST], [weight for weight, _ in _REST])
-    jobs = _TOP + rest
-    skill = _skill()
-    return Squad(
-        team,
-        tuple(
-            _draw_player(rng, f"{side}{order}", person, role, kind, order, skill)
-            for order, (person, (role, kind)) in enumerate(zip(people, jobs, strict=True), 1)
-        ),
+    players = tuple(
+        _draw_player(rng, f"{side}{order}", person, role, kind, order)
+        for order, (person, (role, kind)) in enumerate(zip(people, _TOP + rest, strict=True), 1)
     )
+    return Squad(team, players)
 
 
 def _draw_player(
-    rng: random.Random,
-    id_: str,
-    name: str,
-    role: Role,
-    kind: BowlingKind | None,
-    order: int,
-    skill: dict[str, Any],
+    rng: random.Random, id_: str, name: str, role: Role, kind: BowlingKind | None, order: int
 ) -> Player:
+    skill = _skill()
     batting = skill["batters"][batting_group(order)]
     left = skill["left_handed_share_of_balls_by_position"][str(order)]
     bats: Hand = "left" if rng.random() < left else "right"
@@ -244,20 +231,12 @@ def _draw_player(
         return Player(id_, name, role, order, bats, bat_runs=runs, bat_out=out)
     bowling = skill["bowlers"][kind]
     return Player(
-        id_,
-        name,
-        role,
-        order,
-        bats,
-        kind,
-        _draw_style(rng, kind),
-        runs,
-        out,
+        id_, name, role, order, bats, kind, _draw_style(rng, kind), runs, out,
         bowl_runs=_ratio(rng, bowling["runs_conceded_ratio"]["latent_sd"]),
         bowl_wickets=_ratio(rng, bowling["wicket_ratio"]["latent_sd"]),
         bowl_extras=_ratio(rng, bowling["wide_noball_ratio"]["latent_sd"]),
         speed_kmh=round(rng.gauss(*_STOCK_SPEED_KMH[kind]), 1),
-    )
+    )  # fmt: skip
 
 
 def batting_group(order: int) -> str:

@@ -1,4 +1,4 @@
-"""Grounds: boundary distances by direction and their effect on balls and plans.
+"""Grounds and conditions: boundary distances by direction, pitch and evening, and their effect on balls.
 
 No table of ours knows boundaries, so every figure is an assumption. They are sized so that totals differ
 between these grounds by about as much as between real ones: 11 runs (sd) of a 20-over first innings, after
@@ -16,7 +16,7 @@ import math
 import random
 from functools import cache, lru_cache
 from itertools import pairwise
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from spectator.environments.cricket.ball.tables import (
     CATEGORIES,
@@ -206,3 +206,59 @@ def rope_at(faced: Boundaries, x: float, y: float) -> float:
     low = math.floor(place)
     part = place - low
     return (1.0 - part) * faced[low % 8] + part * faced[(low + 1) % 8]
+
+
+Pitch = Literal["green", "even", "dry"]
+Evening = Literal["wearing", "even", "dew"]
+PITCHES: Final[tuple[Pitch, ...]] = ("green", "even", "dry")
+EVENINGS: Final[tuple[Evening, ...]] = ("wearing", "even", "dew")
+
+SPIN_SHARE: Final = 0.38
+"""Share of balls bowled by spin; an advantage against spin is a disadvantage against pace by these shares."""
+PITCH_RUNS: Final = 0.07
+"""Log ratio of runs between pace and spin on a pitch that helps one of them."""
+EVENING_RUNS: Final = 0.04
+"""Log ratio of runs in a second innings with dew, or (negative) on a wearing pitch."""
+EVENING_SPIN: Final = 0.05
+"""How much more the evening affects spin."""
+
+
+class Conditions(NamedTuple):
+    """Pitch and evening of a match, known to both captains before the toss.
+
+    Args:
+        pitch: ``green`` helps pace, ``dry`` helps spin.
+        evening: ``dew`` makes batting in a second innings easier, above all against spin; ``wearing`` the
+            opposite.
+    """
+
+    pitch: Pitch = "even"
+    evening: Evening = "even"
+
+
+EVEN: Final = Conditions()
+
+
+def draw_conditions(rng: random.Random) -> Conditions:
+    """Draw pitch and evening: even in half of all matches, each extreme in a quarter."""
+    (pitch,) = rng.choices(PITCHES, (1, 2, 1))
+    (evening,) = rng.choices(EVENINGS, (1, 2, 1))
+    return Conditions(pitch, evening)
+
+
+KIND_OF_BOWLING: Final = {False: -SPIN_SHARE, True: 1.0 - SPIN_SHARE}
+"""Weight of a spin-only effect against spin (``True``, 0.62) and pace (-0.38); 0 over all balls."""
+
+
+def condition_runs(conditions: Conditions, spin: bool, second: bool) -> float:
+    """Return the log ratio of runs by pitch and evening, against this kind of bowling.
+
+    >>> round(condition_runs(Conditions("dry", "dew"), spin=True, second=False), 4)
+    -0.0434
+    """
+    kind = KIND_OF_BOWLING[spin]
+    runs = PITCH_RUNS * kind * {"green": 1.0, "even": 0.0, "dry": -1.0}[conditions.pitch]
+    if second:
+        way = {"wearing": -1.0, "even": 0.0, "dew": 1.0}[conditions.evening]
+        runs += way * (EVENING_RUNS + EVENING_SPIN * kind)
+    return runs

@@ -131,21 +131,17 @@ def field_effect(
     air = _mean(zones[SIX], [math.exp(_DEEP_CATCHES * d) for d in deep])
     ground = _mean(zones[FOUR], [math.exp(_RING_CATCHES * r) for r in ring])
     edge = _mean(_EDGE_SECTORS, [math.exp(_CLOSE_CATCHES * c) for c in close])
-    weighted = (
-        tuple(share * m for share, m in zip(zones[0], dot, strict=True)),
-        tuple(share * m for share, m in zip(zones[ONE], one, strict=True)),
-        tuple(share * m for share, m in zip(zones[TWO], two, strict=True)),
-        tuple(share * m for share, m in zip(zones[3], two, strict=True)),
-        tuple(share * m for share, m in zip(zones[FOUR], four, strict=True)),
-        zones[SIX],
-    )
+    weighted = [
+        tuple(share * m for share, m in zip(shares, factors, strict=True))
+        for shares, factors in zip(zones[:SIX], (dot, one, two, two, four), strict=True)
+    ]
     singles, fours = _mean(zones[ONE], one), _mean(zones[FOUR], four)
     unaided, far, near, behind = _FALLS_TO[kind][phase]
     if new_batter:
         behind *= _NEW_BATTER_EDGES
     wickets = (unaided + far * air + near * ground + behind * edge) / (unaided + far + near + behind)
     levers = (_mean(zones[0], dot), singles, _mean(zones[TWO], two), fours, 1.0, wickets, 1.0)
-    return FieldEffect(levers, tuple(cumulative(shares) for shares in weighted))
+    return FieldEffect(levers, tuple(cumulative(shares) for shares in (*weighted, zones[SIX])))
 
 
 def uncovered(shape: FieldShape) -> tuple[float, ...]:

@@ -14,12 +14,20 @@ so a match with tiredness has slightly more runs.
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple
+from itertools import product
+from typing import Final, NamedTuple
 
-from spectator.environments.cricket.ball.grounds import Boundaries
+from spectator.environments.cricket.ball.grounds import (
+    EVEN,
+    EVENINGS,
+    KIND_OF_BOWLING,
+    PITCHES,
+    Boundaries,
+    Conditions,
+    condition_runs,
+)
 from spectator.environments.cricket.people import Player
 
 LENGTHS: Final = ("full toss", "yorker", "full", "good", "back of a length", "short")
@@ -128,20 +136,6 @@ class FieldShape:
 _NEUTRAL: Final = FieldShape()
 
 
-Pitch = Literal["green", "even", "dry"]
-Evening = Literal["wearing", "even", "dew"]
-PITCHES: Final[tuple[Pitch, ...]] = ("green", "even", "dry")
-EVENINGS: Final[tuple[Evening, ...]] = ("wearing", "even", "dew")
-
-SPIN_SHARE: Final = 0.38
-"""Share of balls bowled by spin; an advantage against spin is a disadvantage against pace by these shares."""
-PITCH_RUNS: Final = 0.07
-"""Log ratio of runs between pace and spin on a pitch that helps one of them."""
-EVENING_RUNS: Final = 0.04
-"""Log ratio of runs in a second innings with dew, or (negative) on a wearing pitch."""
-EVENING_SPIN: Final = 0.05
-"""How much more the evening affects spin."""
-
 MEMORY: Final = 6
 """Number of the last deliveries faced that a batter remembers."""
 READ: Final = 0.28
@@ -180,54 +174,9 @@ PLACE_COST: Final = 0.03
 """Log runs that a batter loses for each place in the order above or below the natural one."""
 MAX_PLACES: Final = 5
 
-
-class Conditions(NamedTuple):
-    """Pitch and evening of a match, known to both captains before the toss.
-
-    Args:
-        pitch: ``green`` helps pace, ``dry`` helps spin.
-        evening: ``dew`` makes batting in a second innings easier, above all against spin; ``wearing`` the
-            opposite.
-    """
-
-    pitch: Pitch = "even"
-    evening: Evening = "even"
-
-
-EVEN: Final = Conditions()
-
-
-def draw_conditions(rng: random.Random) -> Conditions:
-    """Draw pitch and evening: even in half of all matches, each extreme in a quarter."""
-    (pitch,) = rng.choices(PITCHES, (1, 2, 1))
-    (evening,) = rng.choices(EVENINGS, (1, 2, 1))
-    return Conditions(pitch, evening)
-
-
-KIND_OF_BOWLING: Final = {False: -SPIN_SHARE, True: 1.0 - SPIN_SHARE}
-"""Weight of a spin-only effect against spin (``True``, 0.62) and pace (-0.38); 0 over all balls."""
-
-
-def condition_runs(conditions: Conditions, spin: bool, second: bool) -> float:
-    """Return the log ratio of runs by pitch and evening, against this kind of bowling.
-
-    >>> round(condition_runs(Conditions("dry", "dew"), spin=True, second=False), 4)
-    -0.0434
-    """
-    kind = KIND_OF_BOWLING[spin]
-    runs = PITCH_RUNS * kind * {"green": 1.0, "even": 0.0, "dry": -1.0}[conditions.pitch]
-    if second:
-        way = {"wearing": -1.0, "even": 0.0, "dew": 1.0}[conditions.evening]
-        runs += way * (EVENING_RUNS + EVENING_SPIN * kind)
-    return runs
-
-
 _CONDITION_RUNS: Final = {
     (pitch, evening, spin, second): condition_runs(Conditions(pitch, evening), spin, second)
-    for pitch in PITCHES
-    for evening in EVENINGS
-    for spin in (False, True)
-    for second in (False, True)
+    for pitch, evening, spin, second in product(PITCHES, EVENINGS, (False, True), (False, True))
 }
 
 
@@ -404,17 +353,17 @@ TIRED_KMH: Final = {False: 1.5, True: 0.4}
 """Speed lost for each over of load, in km/h."""
 
 
-def loads(starters: Sequence[int], overs: int, players: int = 11) -> list[float]:
+def loads(starters: Sequence[int], overs: int) -> list[float]:
     """Return every player's load before the next over.
 
     Args:
         starters: The bowler of each over so far.
         overs: Overs of the innings.
 
-    >>> loads([0, 1, 0], overs=20, players=3)
+    >>> loads([0, 1, 0], overs=20)[:3]
     [1.6, 0.6, 0.0]
     """
-    found = [0.0] * players
+    found = [0.0] * 11
     for bowler in starters:
         found = next_loads(found, bowler, overs)
     return found
@@ -436,17 +385,16 @@ def next_loads(before: Sequence[float], bowler: int, overs: int) -> list[float]:
     ]
 
 
-def load_by_over(plan: Sequence[int], players: int = 11) -> list[float]:
+def load_by_over(plan: Sequence[int]) -> list[float]:
     """Return the load with which each over's bowler begins it.
 
     Args:
         plan: The bowler of each over of the innings.
 
-    >>> load_by_over([0, 1, 0, 1, 2], players=3)
+    >>> load_by_over([0, 1, 0, 1, 2])
     [0.0, 0.0, 0.6, 0.6, 0.0]
     """
-    now = [0.0] * players
-    found = []
+    now, found = [0.0] * 11, []
     for bowler in plan:
         found.append(now[bowler])
         now = next_loads(now, bowler, len(plan))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Final
 
-from spectator.environments.cricket.ball.situation import Evening
+from spectator.environments.cricket.ball.grounds import Evening
 from spectator.environments.cricket.captaincy.reasons import (
     STEEP_RATE,
     TOSS_FIELD_SHARE,

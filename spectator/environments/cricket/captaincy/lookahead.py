@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from typing import Any, Final
 
-from spectator.environments.cricket.ball.grounds import Boundaries
+from spectator.environments.cricket.ball.grounds import Boundaries, Conditions
 from spectator.environments.cricket.ball.prices import Values
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import (
@@ -23,7 +23,6 @@ from spectator.environments.cricket.ball.situation import (
     LINES,
     PLANNED_LENGTHS,
     SHOTS,
-    Conditions,
     DeliveryPlan,
     FieldShape,
     Situation,
@@ -82,24 +81,19 @@ def situation_of(view: Mapping[str, Any]) -> SeenBall:
     bowling = next(iter(fielders.values())) if bowler is None else fielders[bowler["name"]]
     field, faced = view["field"], [] if striker is None else striker["faced"]
     return SeenBall(
-        balls_bowled=score["balls"],
-        innings_balls=score["balls"] + score["balls_left"],
-        wickets_lost=score["wickets"],
-        runs_required=view.get("need"),
+        balls_bowled=score["balls"], innings_balls=score["balls"] + score["balls_left"],
+        wickets_lost=score["wickets"], runs_required=view.get("need"),
         striker=next(iter(batters.values())) if striker is None else batters[striker["name"]],
         striker_balls=0 if striker is None else striker["balls"],
         bowler=as_bowler(bowling),
-        free_hit=view["free_hit"],
-        powerplay=view["powerplay"],
-        field=_shape(field),
-        conditions=Conditions(**view["conditions"]),
-        second=view["innings"] % 2 == 0,
+        free_hit=view["free_hit"], powerplay=view["powerplay"], field=_shape(field),
+        conditions=Conditions(**view["conditions"]), second=view["innings"] % 2 == 0,
         seen=tuple(LENGTHS.index(a) * len(LINES) + LINES.index(b) for a, b in faced),
         wickets_limit=2 if view["super_over"] else 10,
         boundaries=_boundaries(view),
         tired=(view.get("tired") or {}).get(bowling.name, 0.0),
         model=model_of(view),
-    )
+    )  # fmt: skip
 
 
 def _shape(field: Mapping[str, Any]) -> FieldShape:
@@ -145,9 +139,8 @@ def fielding(view: Mapping[str, Any]) -> str:
 
 def to_come(view: Mapping[str, Any]) -> list[Player]:
     """Return the batters still to come, assuming the natural order so far."""
-    people = cards(view, view["batting"])
-    at_crease = {view[end]["name"] for end in ("striker", "non_striker") if view[end] is not None}
-    rest = [player for name, player in people.items() if name not in at_crease]
+    at_crease = batters_at_crease(view)
+    rest = [player for player in cards(view, view["batting"]).values() if player not in at_crease]
     return rest[view["score"]["wickets"] :]
 
 
@@ -155,10 +148,7 @@ INTENTS: Final = (0.3, 0.4, 0.5, 0.6, 0.7)
 MIN_CALL_GAIN: Final = 0.002
 """Minimum gain that justifies a call, as a share of a boundary's value."""
 PLANS: Final = tuple(
-    DeliveryPlan(length, line)
-    for length in (None, *PLANNED_LENGTHS)
-    for line in (None, *LINES)
-    if length or line
+    DeliveryPlan(*plan) for plan in product((None, *PLANNED_LENGTHS), (None, *LINES)) if any(plan)
 )
 
 
@@ -398,15 +388,10 @@ def later(now: SeenBall, ahead: int) -> SeenBall:
     if need is not None:
         need = max(1, round(need * (now.innings_balls - bowled) / (now.innings_balls - now.balls_bowled)))
     return replace(
-        now,
-        balls_bowled=bowled,
-        powerplay=bowled < format_of(now.innings_balls // 6).powerplay_balls,
+        now, balls_bowled=bowled, powerplay=bowled < format_of(now.innings_balls // 6).powerplay_balls,
         wickets_lost=min(now.wickets_limit - 1, now.wickets_lost + round(WICKETS_AN_OVER * ahead)),
-        runs_required=need,
-        striker_balls=now.striker_balls + 3 * ahead,
-        free_hit=False,
-        seen=(),
-    )
+        runs_required=need, striker_balls=now.striker_balls + 3 * ahead, free_hit=False, seen=(),
+    )  # fmt: skip
 
 
 Orders = tuple[dict[str, Any], str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, Literal
 
-from spectator.environments.cricket.ball.situation import Evening
+from spectator.environments.cricket.ball.grounds import Evening
 from spectator.environments.cricket.captaincy.lookahead import outlook_on
 
 FirstTask = Literal["bat", "field"]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from pydantic import ValidationError
+
 from spectator.environments.cricket.ball.grounds import Boundaries
 from spectator.environments.cricket.ball.situation import DeliveryPlan
 from spectator.environments.cricket.captaincy.arguments import (
@@ -52,6 +54,8 @@ from spectator.environments.cricket.match.field import (
 from spectator.environments.cricket.match.game import Game
 from spectator.environments.cricket.people import Team
 from spectator.environments.cricket.scorer import may_bat, other, overs_left
+from spectator.observations import Refusal
+from spectator.policies.policy import Action
 from spectator.text import clean_text
 
 NAME_LIMIT: Final = 40
@@ -214,6 +218,40 @@ def _bowlers_within_over(team: Team, bowler: int, names: list[str], overs: list[
     if len(names) > len(overs):
         raise LawBroken("arguments.bowlers", f"You named {len(names)} bowlers for {len(overs)} overs.")
     return [_named(team, name, range(11), "O3.bowler", "bowl") for name in names[1:]]
+
+
+def carry_out(game: Game, side: Side, action: Action, legal: Sequence[str]) -> Refusal | None:
+    """Make the tool call of ``side``; return why it was refused, if it was.
+
+    Args:
+        action: As the captain sent it.
+        legal: Names of the tools that are legal now.
+    """
+    if not isinstance(action, Mapping) or not isinstance(action.get("tool"), str):
+        return Refusal("action.shape", "Send {'tool': name, 'arguments': {...}}.")
+    unknown = [str(key)[:40] for key in action if key not in ("tool", "arguments")]
+    if unknown:
+        return Refusal("action.shape", f"Unknown field {unknown[0]!r}; send tool and arguments only.")
+    tool, given = action["tool"], action.get("arguments")
+    if tool not in TOOLS:
+        return Refusal("tool.unknown", f"No tool {tool[:40]!r}. Legal now: {', '.join(legal)}.")
+    if tool not in legal:
+        return Refusal(
+            "tool.illegal", f"{tool} is not legal now ({game.phase}). Legal now: {', '.join(legal)}."
+        )
+    if given is not None and not isinstance(given, Mapping):
+        return Refusal("arguments.shape", "Arguments must be an object.")
+    try:
+        arguments = TOOLS[tool].model_validate(dict(given) if given else {})
+    except ValidationError as error:
+        problem = error.errors(include_url=False, include_input=False, include_context=False)[0]
+        where = clean_text(".".join(str(part) for part in problem["loc"]), 60)
+        return Refusal(f"arguments.{where}", f"{where}: {problem['msg']}.")
+    try:
+        use(game, side, tool, arguments)
+    except LawBroken as broken:
+        return Refusal(broken.rule, broken.message)
+    return None
 
 
 def use(game: Game, side: Side, tool: str, arguments: ToolArguments) -> None:

@@ -9,7 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.cricket.ball.situation import KIND_OF_BOWLING, WICKET_FIT
+from spectator.environments.cricket.ball.grounds import KIND_OF_BOWLING
+from spectator.environments.cricket.ball.situation import WICKET_FIT
 from spectator.environments.cricket.ball.tables import (
     BYE,
     CATEGORIES,

@@ -14,8 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from spectator.environments.cricket.ball.grounds import Conditions, condition_runs
 from spectator.environments.cricket.ball.sampler import BallModel
-from spectator.environments.cricket.ball.situation import Conditions, Situation, condition_runs
+from spectator.environments.cricket.ball.situation import Situation
 from spectator.environments.cricket.ball.tables import CATEGORIES
 from spectator.environments.cricket.forecast.arrays import (
     Floats,

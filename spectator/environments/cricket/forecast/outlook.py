@@ -18,9 +18,8 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from spectator.environments.cricket.ball.grounds import Boundaries
+from spectator.environments.cricket.ball.grounds import EVEN, Boundaries, Conditions, Evening
 from spectator.environments.cricket.ball.sampler import BallModel
-from spectator.environments.cricket.ball.situation import EVEN, Conditions, Evening
 from spectator.environments.cricket.ball.tables import BYE, NO_BALL, RUN_OUT, WICKET, WIDE
 from spectator.environments.cricket.forecast.state import BowlingAttack, ForecastState, plan_overs
 from spectator.environments.cricket.forecast.win_table import (

@@ -16,14 +16,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from spectator.environments.cricket.ball.grounds import Boundaries
-from spectator.environments.cricket.ball.situation import (
-    EVEN,
-    Conditions,
-    load_by_over,
-    tired_extras,
-    tired_runs,
-)
+from spectator.environments.cricket.ball.grounds import EVEN, Boundaries, Conditions
+from spectator.environments.cricket.ball.situation import load_by_over, tired_extras, tired_runs
 from spectator.environments.cricket.forecast.arrays import Floats
 from spectator.environments.cricket.people import Player, best_quick, bowling_worth
 

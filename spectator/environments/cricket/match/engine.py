@@ -15,25 +15,19 @@ from typing import Any, Final, Literal, NamedTuple
 
 from spectator.environments.cricket import scorer
 from spectator.environments.cricket.ball.grounds import (
+    EVEN,
     GROUNDS,
     NEUTRAL_GROUND,
     Boundaries,
+    Conditions,
     Ground,
     as_faced,
+    draw_conditions,
     draw_ground,
 )
 from spectator.environments.cricket.ball.outcomes import RING_POSITIONS, BowledBall
 from spectator.environments.cricket.ball.sampler import BallModel
-from spectator.environments.cricket.ball.situation import (
-    EVEN,
-    MEMORY,
-    Conditions,
-    DeliveryPlan,
-    Effects,
-    Situation,
-    draw_conditions,
-    loads,
-)
+from spectator.environments.cricket.ball.situation import MEMORY, DeliveryPlan, Effects, Situation, loads
 from spectator.environments.cricket.forecast.outlook import Outlook, outlook_of
 from spectator.environments.cricket.forecast.state import BowlingAttack, choose_bowler, spin_habit
 from spectator.environments.cricket.laws import RING_LIMIT, SUPER_OVER, Ball, Format, Innings, LawBroken, Side
@@ -312,29 +306,14 @@ class Match:
         balls, side = innings.balls, self.batting[-1]
         format, target = innings.format, innings.target
         return Situation(
-            balls,
-            format.balls,
-            innings.wickets,
-            None if target is None else target - innings.runs,
-            self.teams[side].players[striker],
-            innings.batting[striker].balls,
-            self.teams["away" if side == "home" else "home"].bowlers[bowler],
-            innings.free_hit,
-            balls < format.powerplay_balls,
-            batting.aggression,
-            bowling.attack,
-            bowling.delivery,
-            batting.shot,
-            bowling.field.shape,
-            self.effect,
-            self.conditions,
-            self.number % 2 == 0,
-            self.seen.get(striker, ()),
-            innings.batting[striker].number,
-            innings.limit,
-            self.ground.boundaries,
-            self.loads()[bowler] if self.fatigue else 0.0,
-        )
+            balls, format.balls, innings.wickets, None if target is None else target - innings.runs,
+            self.teams[side].players[striker], innings.batting[striker].balls,
+            self.teams["away" if side == "home" else "home"].bowlers[bowler], innings.free_hit,
+            balls < format.powerplay_balls, batting.aggression, bowling.attack, bowling.delivery,
+            batting.shot, bowling.field.shape, self.effect, self.conditions, self.number % 2 == 0,
+            self.seen.get(striker, ()), innings.batting[striker].number, innings.limit,
+            self.ground.boundaries, self.loads()[bowler] if self.fatigue else 0.0,
+        )  # fmt: skip
 
     @property
     def faced(self) -> Boundaries:
@@ -366,7 +345,6 @@ class Match:
         if striker is None or non_striker is None or bowler is None or situation is None:
             raise LawBroken("R1.not_ready", f"No ball can be bowled now; the match awaits: {self.awaited}.")
         number, balls, free_hit = len(self.innings), innings.balls, innings.free_hit
-        powerplay = situation.powerplay
         delivered = self.model.bowl(situation, self.rng)
         self.seen[striker] = (*self.seen.get(striker, ()), delivered.pair)[-MEMORY:]
         over, over_ball, delivery = balls // 6, innings.over_balls + 1, innings.over_deliveries + 1
@@ -376,7 +354,7 @@ class Match:
         wickets = innings.wickets
         counted = scorer.take_ball(innings, delivered.ball, fielder)
         return PlayedBall(
-            number, over, over_ball, delivery, striker, non_striker, bowler, free_hit, powerplay,
+            number, over, over_ball, delivery, striker, non_striker, bowler, free_hit, situation.powerplay,
             counted, delivered, innings.fall[-1][2] if innings.wickets > wickets else None, fielder, position,
             over_ball == 6 and innings.over_balls == 0,
         )  # fmt: skip
@@ -400,13 +378,12 @@ class Match:
 
     def _open(self, batting: Side) -> None:
         number = len(self.innings) + 1
-        fielding = scorer.other(batting)
         self.innings.append(
             Innings(
                 self.format if number <= 2 else SUPER_OVER,
                 target=scorer.target_of(self.innings[-1]) if number % 2 == 0 else None,
                 barred_batters=scorer.barred_batters(self.innings, self.batting, batting),
-                barred_bowlers=scorer.barred_bowlers(self.innings, self.batting, fielding),
+                barred_bowlers=scorer.barred_bowlers(self.innings, self.batting, scorer.other(batting)),
             )
         )
         self.seen = {}

@@ -29,8 +29,8 @@ from spectator.environments.world import derive_seed
 from spectator.llm.chat import ChatAnswer, ChatRequest, Message
 from spectator.llm.exchanges import call_answered
 from spectator.model_calls import ModelCall
+from spectator.policies.turns import model_decision
 from spectator.training.played_episode import EpisodeTurns, SelfPlayedEpisode
-from spectator.training.text_episode import model_decision
 
 
 class MatchJob(NamedTuple):

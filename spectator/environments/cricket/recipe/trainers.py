@@ -281,17 +281,16 @@ def learn_by_self_play(
                 decision.worth = value
                 ready.append(decision)
         assert isinstance(conversation, BatchedSpeech)
-        for name, example, chances, role in zip(
-            names, conversation.spoken, conversation.chances, conversation.roles, strict=True
-        ):
+        spoken = zip(names, conversation.spoken, conversation.chances, conversation.roles, strict=True)
+        for name, example, chances, role in spoken:
             waiting[name] = SelfPlayDecision(example, chances, role, 0.0)
         if len(ready) < practice.decisions:
             continue
-        play_s = time.monotonic() - played
         learning = time.monotonic()
         row = _step(network, initial, optimizer, ready, practice, rng, str(device))
         step += 1
-        row |= {"step": step, "matches": matches, "play_s": play_s, "learn_s": time.monotonic() - learning}
+        took = {"play_s": learning - played, "learn_s": time.monotonic() - learning}
+        row |= {"step": step, "matches": matches, **took}
         row = {name: round(float(value), 5) for name, value in row.items()}
         log("self-play", row)
         saved(row)

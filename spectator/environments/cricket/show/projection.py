@@ -12,7 +12,7 @@ from spectator.environments.cricket.show.drawing import drawing, pitched
 from spectator.environments.cricket.show.ledger import noted
 from spectator.environments.cricket.show.summary import glance, outlook, par_lines, share_below
 from spectator.events import Event
-from spectator.json_values import apply_patch, make_patch
+from spectator.json_values import apply_patch, make_patch, without_null
 
 Patch = dict[str, Any]
 
@@ -145,8 +145,7 @@ def project_ball(state: Mapping[str, Any], event: Event) -> Patch:
     side, number = data["side"], str(data["innings"])
     striker, partner, by = data["striker_line"], data["non_striker_line"], data["bowler_line"]
     lines = {striker["name"]: batter(striker), partner["name"]: batter(partner)}
-    super_over = bool(world.get("super_over"))
-    score = data["score"]
+    super_over, score = bool(world.get("super_over")), data["score"]
     return {
         "score": {side: score},
         "equation": replace(
@@ -218,20 +217,13 @@ def _last_ball(state: Mapping[str, Any], event: Event) -> Patch:
             decisions[role] = {
                 "actor": actor,
                 "tool": made["action"].get("tool", ""),
-                "arguments": _without_null(made["action"].get("arguments") or {}),
+                "arguments": without_null(made["action"].get("arguments") or {}),
                 "reasoning": made.get("reasoning", ""),
                 "source": made["source"],
             }
     if decisions:
         ball["decisions"] = decisions
     return ball
-
-
-def _without_null(value: Any) -> Any:
-    """Return any JSON of an action without nulls, which a state cannot hold."""
-    if isinstance(value, Mapping):
-        return {key: _without_null(item) for key, item in value.items() if item is not None}
-    return value
 
 
 def project(state: Mapping[str, Any], event: Event) -> Mapping[str, Any]:

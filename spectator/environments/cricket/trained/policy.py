@@ -113,12 +113,10 @@ class TrainedEndpoint:
         captain = network(self._folder)
         tokenizer, names = captain.tokenizer, sight.shown_names()
         prompt = tokenizer.encode(self._asked)
-        longest = captain.context // 4
-        if len(prompt) > captain.context - longest:
-            raise EndpointError(
-                f"the situation has {len(prompt)} tokens; the trained captain reads at most "
-                f"{captain.context - longest}"
-            )
+        most = captain.context - captain.context // 4
+        if len(prompt) > most:
+            allowed = f"the trained captain reads at most {most}"
+            raise EndpointError(f"the situation has {len(prompt)} tokens; {allowed}")
         speech, memory = SpokenOrder(sight, tokenizer), Memory(captain)
         rng = random.Random(request.seed)
         chances: list[float] = []

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from spectator.environments.cricket.ball.grounds import Conditions, draw_conditions
 from spectator.environments.cricket.ball.plan_effects import OPEN_FIELD, POWERPLAY_FIELD
 from spectator.environments.cricket.ball.sampler import BallModel
 from spectator.environments.cricket.ball.situation import (
@@ -20,11 +21,9 @@ from spectator.environments.cricket.ball.situation import (
     PACES,
     PLANNED_LENGTHS,
     SHOTS,
-    Conditions,
     DeliveryPlan,
     FieldShape,
     Situation,
-    draw_conditions,
 )
 from spectator.environments.cricket.ball.tables import (
     CATEGORIES,

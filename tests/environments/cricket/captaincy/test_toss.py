@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spectator.environments.cricket.ball.situation import EVENINGS, Evening
+from spectator.environments.cricket.ball.grounds import EVENINGS, Evening
 from spectator.environments.cricket.captaincy.captains import CRICSHEET, STYLES, StyledCaptain
 from spectator.environments.cricket.captaincy.reasons import SHORT_OVERS, FirstTask, better_first
 from spectator.environments.cricket.simulation import open_match, play_out

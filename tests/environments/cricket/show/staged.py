@@ -9,7 +9,7 @@ from spectator.environments.cricket.match.field import standard_field
 from spectator.events import Event
 from spectator.json_values import apply_patch
 from spectator.narration.commentary import Line
-from tools.cricket_lines import Book
+from tools.cricket_book import Book
 
 BATTERS = [
     f"{first} {last}"

@@ -14,7 +14,8 @@ import pytest
 from spectator.environments.cricket.show.phrases import table
 from tests.environments.cricket.playing import play
 from tests.environments.cricket.show.staged import BOWLERS, Staged
-from tools.cricket_lines import Book, in_figures, surname
+from tools.cricket_book import Book
+from tools.cricket_lines import faults, in_figures, surname
 
 MATCHES: tuple[tuple[int, str, str, dict[str, Any]], ...] = (
     (1, "heuristic", "heuristic", {"max_overs": 20}),
@@ -188,7 +189,7 @@ def said() -> list[Said]:
                             known = {surname(name) for name in names}
                             for kind, wrong in mutants(figures, others(book, names, fact.data), known, rng):
                                 if wrong != figures:
-                                    broken[kind].append(bool(book.faults(wrong, answer=answer)))
+                                    broken[kind].append(bool(faults(book, wrong, answer=answer)))
                                     MISSED.extend([(kind, wrong)] if not broken[kind][-1] else [])
                         found.append(
                             Said(
@@ -198,7 +199,7 @@ def said() -> list[Said]:
                                 innings,
                                 part,
                                 text,
-                                book.faults(text, answer=answer),
+                                faults(book, text, answer=answer),
                                 broken,
                             )
                         )
@@ -316,7 +317,7 @@ def staged_chase(need: int, left: int, lost: int = 2) -> Staged:
     ],
 )
 def test_the_reader_refuses_what_the_scorebook_contradicts(need: int, left: int, text: str) -> None:
-    assert staged_chase(need, left).book.faults(text, answer=True)
+    assert faults(staged_chase(need, left).book, text, answer=True)
 
 
 @pytest.mark.parametrize(
@@ -350,4 +351,4 @@ def test_the_reader_refuses_strokes_lengths_and_names_that_do_not_agree(
     staged.book.players |= set(BOWLERS)
     staged.over(BOWLERS[0])
     staged.ball(**{"zone": 6, **ball})
-    assert staged.book.faults(text)
+    assert faults(staged.book, text)

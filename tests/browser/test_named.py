@@ -97,8 +97,8 @@ def test_no_call_of_the_innings_before_stands_under_a_new_role(house: House, ope
     for _ in range(3):
         page.keyboard.press("ArrowRight")
     expect(page.locator(".ball__detail")).to_contain_text(re.compile(r"^0\.\d · "))
-    expect(seats.filter(has_text="· batting").locator(".call code")).to_have_text("play_delivery")
-    expect(seats.filter(has_text="· bowling").locator(".call code")).to_have_text("bowl_delivery")
+    expect(seats.filter(has_text="· batting").locator(".call code")).to_have_text("play delivery")
+    expect(seats.filter(has_text="· bowling").locator(".call code")).to_have_text("bowl delivery")
 
 
 def test_a_score_and_a_tile_are_read_as_people_say_them(house: House, open_page: Opener) -> None:

@@ -58,7 +58,7 @@ LOOKS: Final = 12
 """Looks of an emblem; their classes are in card.css, and ui/emblem.js draws the same."""
 
 SPREAD: Final = 364
-"""Gives all built-in cricket captains different looks."""
+"""Gives the built-in captains of one league different looks."""
 
 
 def emblem(label: str) -> tuple[str, int]:

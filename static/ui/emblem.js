@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 
 /** Looks in styles/components/card.css; spectator/text.py draws the same. */
 const LOOKS = 12;
-/** Gives all built-in cricket captains different looks. */
+/** Gives the built-in captains of one league different looks. */
 const SPREAD = 364;
 
 /** @param {string} label the captain's name for people */

@@ -24,6 +24,7 @@ def test_a_captain_has_a_page_with_its_calls(tmp_path: Path) -> None:
         )
         elsewhere = app.client.get("/captains/heuristic?environment=collider").text
         assert "Textbook physicist" in elsewhere and 'href="heuristic?environment=cricket"' in elsewhere
+        assert "No best or worst call yet: single calls are not valued in this world." in elsewhere
 
         options = {"max_overs": 1, "forecast_futures": 20}
         match = app.start(seed=3, captain_preset="aggressive", opponent_choice="anchor", options=options)

@@ -26,6 +26,7 @@ def test_a_match_is_called_by_its_overs(house: House, open_page: Opener) -> None
     expect(page.locator(".bar__crumbs")).to_contain_text("5-over cricket")
     page.get_by_role("button", name="About this episode").click()
     expect(page.get_by_role("dialog")).to_contain_text("5-over cricket")
+    expect(page.locator("dialog .facts")).to_have_css("display", "grid")
     page.goto(f"{house.serving.base_url}/")
     expect(page.locator(".tile__meta").first).to_contain_text("50-over cricket")
     expect(page.locator(".game__who", has_text="5-over cricket")).to_have_count(1)

@@ -57,13 +57,16 @@ def common_length(left: Sequence[Any], right: Sequence[Any]) -> int:
 LOOKS: Final = 12
 """Looks of an emblem; their classes are in card.css, and ui/emblem.js draws the same."""
 
+SPREAD: Final = 364
+"""Gives the built-in captains of one league different looks."""
+
 
 def emblem(label: str) -> tuple[str, int]:
     """Return the letters and the look of a captain's emblem, from its name for people.
 
     >>> emblem("Old Pro"), emblem("Asha (trained here)"), emblem("Miser")
-    (('OP', 4), ('A', 3), ('M', 10))
+    (('OP', 0), ('A', 11), ('M', 6))
     """
     words = [word for word in label.split("(")[0].split() if word[0].isalnum()]
-    look = sum(place * ord(letter) for place, letter in enumerate(label, 1)) % LOOKS
+    look = sum(place * ord(letter) for place, letter in enumerate(label, 1)) % SPREAD % LOOKS
     return "".join(word[0].upper() for word in words[:2]) or "?", look

@@ -10,6 +10,10 @@ const share = byId("share");
 const address = copy.dataset.address ?? location.href;
 const go = /** @type {HTMLButtonElement | null} */ (document.getElementById("go"));
 
+// The clip takes a moment to draw: until then its place shows the still.
+const [still, clip] = document.querySelectorAll(".moment__scene img");
+if (clip) /** @type {HTMLElement} */ (clip).style.background = `url("${/** @type {HTMLImageElement} */ (still).src}") center / cover`;
+
 copy.addEventListener("click", () => copyLink(address, say, `Copy this: ${address}`));
 if ("share" in navigator) share.dataset.can = "";
 share.addEventListener("click", async () => {

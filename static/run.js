@@ -12,6 +12,8 @@ import { chosen, idleWords, ORDERS, progressWords, sentence, standingOf } from "
 import { clip, plain, plural, words } from "./ui/text.js";
 
 const TICK_MS = 1_000;
+/** A run of unknown size that has been still for so long is idle. */
+const IDLE_MS = 60_000;
 const MOST_DRAWN = 120;
 const FEW = 6;
 
@@ -47,9 +49,11 @@ const feed = new WallFeed({
 });
 
 function drawState() {
-  const over = run.episodes && run.over >= run.episodes && (phase === "open" || phase === "polling");
-  setText(state, over ? "Finished" : { connecting: "Connecting", open: "Live", polling: "Polling", away: "Offline" }[phase]);
-  setAttribute(state, "data-tone", over ? "over" : phase === "open" || phase === "polling" ? "live" : phase === "away" ? "bad" : "wait");
+  const here = phase === "open" || phase === "polling";
+  const over = here && run.episodes && run.over >= run.episodes;
+  const idle = here && !over && run.begun && !run.playing && Date.now() - Date.parse(run.moved_at) > IDLE_MS;
+  setText(state, over ? "Finished" : idle ? "Idle" : { connecting: "Connecting", open: "Live", polling: "Polling", away: "Offline" }[phase]);
+  setAttribute(state, "data-tone", over || idle ? "over" : here ? "live" : phase === "away" ? "bad" : "wait");
 }
 
 function schedule() {
@@ -75,6 +79,7 @@ function draw() {
 
 /** What counts by itself, between two changes. */
 function tick() {
+  drawState();
   replace(byId("figures"), ...[...progressWords(run, Date.now()), ...costWords(run)].map(([figure, said]) => h("span", {}, h("b", {}, figure), ` ${said}`)));
   const slowest = Object.entries(run.slowest ?? {}).map(([id, one]) => ({ id, ...one, standing: standingOf(one, run, Date.now()) })).sort((a, b) => Date.parse(a.moved_at) - Date.parse(b.moved_at)).slice(0, FEW);
   setText(byId("usual"), run.usual_turn_s ? `typical turn: ${run.usual_turn_s < 1 ? `${Math.round(run.usual_turn_s * 1000)} ms` : `${run.usual_turn_s.toFixed(1)} s`}` : "");

@@ -119,6 +119,8 @@ class CaptainPage(Page):
         record: Its results here: each evaluation, and the matches outside of them by version.
         results: Verified results with the captain's line in them.
         calls: Its best and its worst call; empty if none was valued.
+        no_call: Why there is none, as the end of a sentence.
+        calls_valued: Whether another match of this world can bring one.
     """
 
     name: str
@@ -138,6 +140,8 @@ class CaptainPage(Page):
     record: Sequence[RecordLine]
     results: Sequence[tuple[VerifiedBundle, VerifiedCaptain]]
     calls: Sequence[ValuedCall]
+    no_call: str
+    calls_valued: bool
     matches: Sequence[CaptainMatch]
 
 
@@ -333,8 +337,22 @@ async def _page(
         record=_record(services, home, name),
         results=[(one, line) for one in results for line in one.captains if line.name == name][:MATCHES],
         calls=await reader.of(services, world, name, valued) if world else [],
+        no_call=_why_no_call(world, matches, valued),
+        calls_valued=world is not None and world.call_values is not None,
         matches=[_match(one, name, mask) for one in matches[:MATCHES]],
     )
+
+
+def _why_no_call(
+    world: World | None, matches: Sequence[EpisodeFigures], valued: Sequence[EpisodeFigures]
+) -> str:
+    if world is None or world.call_values is None:
+        return "single calls are not valued in this world"
+    if not matches:
+        return "it has not finished a match here"
+    if not valued:
+        return "its matches here ran at full speed, where calls are not valued"
+    return "no call in its newest matches changed the chance to win"
 
 
 def _preset(world: World, name: str) -> Preset | None:

@@ -53,7 +53,10 @@ def unusual_options(environment: str, options: Mapping[str, Any]) -> list[str]:
         for name, value in options.items()
         if usual.get(name) != value and not isinstance(value, Mapping)
     }
-    return [f"{name} {str(one).lower() if isinstance(one, bool) else one}" for name, one in changed.items()]
+    return [
+        f"{name.replace('_', ' ')} {str(one).lower() if isinstance(one, bool) else one}"
+        for name, one in changed.items()
+    ]
 
 
 def results_shown(

@@ -1,6 +1,7 @@
 // @ts-check
 // What an episode is made of: its seed to copy, who plays it, its record to take away.
 
+import { SOURCE_WORDS } from "../live/decisions.js";
 import { makeDialog } from "./dialog.js";
 import { h, replace, setText } from "./dom.js";
 import { clip, plain, plural, rewardText, words } from "./text.js";
@@ -33,8 +34,8 @@ export function mountAbout(opener, root, episodeId) {
   });
 
   function draw() {
-    const seats = Object.entries(episode.seats ?? {}).map(([actor, seat]) => `${words(actor)}: ${seat.label ?? seat.policy} (${seat.source ?? "unknown"})`);
-    const options = Object.entries(episode.options ?? {}).map(([name, value]) => `${words(name)} ${JSON.stringify(value)}`);
+    const seats = Object.entries(episode.seats ?? {}).map(([actor, seat]) => `${words(actor)}: ${seat.label ?? seat.policy} (${SOURCE_WORDS[seat.source] ?? seat.source ?? "unknown"})`);
+    const options = Object.entries(episode.options ?? {}).map(([name, value]) => `${words(name)} ${typeof value === "string" ? value : JSON.stringify(value)}`);
     const own = episode.own_decisions;
     const rows = [["Episode", episodeId], ["World", episode.title], ["Seed", episode.seed], ["Who decides", seats.join("; ")], ["Pack", episode.pack],
       ["Options", options.join(", ")], ["Started", episode.started_at], ["Ended", episode.ended_at], ["End", episode.reason && words(episode.reason)],

@@ -107,7 +107,7 @@ export function mountDecisionLog(card, toggle, { timeline, wholeRecord, schedule
     const points = pointsText(made.points);
     return h("li", { class: "log__row", data: { moment: made.seq } },
       momentLink(made.seq, { class: "log__go" }, h("span", { class: "log__who" }, h("bdi", {}, clip(plain(names[made.actor] ?? words(made.actor)), 40))),
-        h("code", {}, h("bdi", {}, clip(plain(made.tool || "says"), 40))), h("span", { class: "log__given quiet" }, h("bdi", {}, clip(plain(given), 120)))),
+        h("code", {}, h("bdi", {}, clip(words(made.tool || "says"), 40))), h("span", { class: "log__given quiet" }, h("bdi", {}, clip(plain(given), 120)))),
       h("b", { class: `log__worth ${(made.points ?? 0) >= 0.05 ? "up" : (made.points ?? 0) <= -0.05 ? "down" : "quiet"}`, title: points ? "Value, in the world’s own unit" : null }, points),
       h("p", { class: "log__why" }, stranger ? h("span", { class: "badge badge--foreign" }, clip(plain(stranger), 60)) : null, h("bdi", {}, clip(plain(made.data.reasoning || "no reason given"), 160))),
       h("button", { class: "more log__inspect", type: "button", data: { inspect: made.seq } }, "inspect"));

@@ -2,7 +2,7 @@
 // The card of who decides: the thought, the call, what was refused, and where the decision came from.
 
 import { h, keyed, replace, setAttribute, setText } from "./dom.js";
-import { foreignWords } from "../live/decisions.js";
+import { SOURCE_WORDS, foreignWords } from "../live/decisions.js";
 import { legible } from "../live/thoughts.js";
 import { clock, mountStream } from "./mind_stream.js";
 import { argumentText, clip, duration, plain, plural, rewardText, said, words } from "./text.js";
@@ -95,7 +95,7 @@ function seat(other) {
     inspect.disabled = foreign.hidden = true;
     if (view.forming) {
       shown = undefined;
-      setText(source, view.seat.source ?? "");
+      setText(source, SOURCE_WORDS[view.seat.source] ?? view.seat.source ?? "");
       setAttribute(source, "data-source", view.seat.source ?? "");
       setText(cost, clock(view.forming));
       return replace(call, ...formingCall(view.forming, view.argument));
@@ -109,7 +109,7 @@ function seat(other) {
     shown = view.decision ?? null;
     const decision = view.decision ?? {};
     const kind = decision.source ?? view.seat.source ?? "";
-    setText(source, kind);
+    setText(source, SOURCE_WORDS[kind] ?? kind);
     setAttribute(source, "data-source", kind);
     setText(cost, costText(decision));
     thought.show(decision.reasoning?.replace(/\n\s*\n/g, "\n") || (view.decision ? "No reason given." : "Has not decided yet."));
@@ -170,7 +170,7 @@ export function callParts(action, argument) {
     return h("span", { class: "call__arg" }, h("bdi", {}, clip(name, 40)), " ", h("b", {}, h("bdi", {}, argumentText(text))));
   });
   if (given.length > ARGUMENTS) parts.push(h("span", { class: "call__arg" }, `and ${given.length - ARGUMENTS} more`));
-  return named ? [h("code", {}, h("bdi", {}, clip(plain(action.tool), 60))), ...parts] : parts;
+  return named ? [h("code", {}, h("bdi", {}, clip(words(action.tool), 60))), ...parts] : parts;
 }
 
 /** What else would have been legal. @param {any} decision */

@@ -63,7 +63,7 @@ export function mountOnNow(list, place, root) {
     const id = large.id || before.id;
     go.hidden = id === "";
     if (id) go.href = new URL(`${large.id ? "watch" : "replay"}/${encodeURIComponent(id)}`, root).href;
-    setText(go, large.id ? "Watch it" : "Replay the last one");
+    setText(go, large.id ? "Watch the featured episode" : "Replay the last one");
     none.hidden = running > 0;
     if (status) setText(none, status.ok ? "Nothing is live. Start a match: it begins at once, and everyone who opens this page can watch." : status.message);
   };

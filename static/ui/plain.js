@@ -1,6 +1,7 @@
 // @ts-check
 // The page as text: headings and lines, for braille displays, terminals, slow machines and paper.
 
+import { SOURCE_WORDS } from "../live/decisions.js";
 import { h, keyed, setAttribute, setText } from "./dom.js";
 import { callParts } from "./mind.js";
 import { clip, plain, words } from "./text.js";
@@ -55,7 +56,7 @@ function fill(section, content) {
 /** Each actor's last thought and call, a line each. @param {any} state @param {Record<string, string>} names @returns {Section} */
 export function mindSection(state, names) {
   const lines = Object.entries(state.decisions ?? {}).flatMap(([actor, decision]) => [
-    `${names[actor] ?? words(actor)}, ${decision.model ?? decision.source}: ${decision.reasoning || "no reason given."}`,
+    `${names[actor] ?? words(actor)}, ${decision.model ?? SOURCE_WORDS[decision.source] ?? decision.source}: ${decision.reasoning || "no reason given."}`,
     `Called: ${callParts(decision.action).map((part) => part.textContent).join(", ")}.`,
     ...(decision.refused ? [`Refused: ${decision.refused.message}`] : []),
     ...(decision.fallback_reason ? [`The fallback had to decide${decision.failure_class ? ` (${words(decision.failure_class)})` : ""}: ${decision.fallback_reason}`] : []),

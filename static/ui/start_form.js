@@ -75,10 +75,12 @@ export function mountStartForm(form, root, onCatalog) {
   const showWrong = (/** @type {import("../live/api.js").Answer} */ answer) => {
     showRefusal(wrong, answer, root, { again: () => form.requestSubmit(), more: answer.status === 409 ? [waitRow()] : [] });
     let first = true;
-    for (const { field } of answer.wrong) {
+    for (const [index, { field }] of answer.wrong.entries()) {
       const control = own.controlOf(field) ?? controls[field] ?? controls[`options.${field}`];
       control?.setAttribute("aria-invalid", "true");
       if (control?.closest("details")) more.open = true;
+      const label = /** @type {any} */ (control)?.labels?.[0]?.textContent;
+      if (label) setText(wrong.querySelectorAll("li > code")[index], label);
       if (first) control?.focus();
       first = false;
     }

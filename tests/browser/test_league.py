@@ -109,7 +109,7 @@ def test_the_lobby_is_the_front_page_of_the_league(tmp_path: Path, open_page: Op
         front.locator("#league tbody a").first.click()
         assert "/captains/" in front.url
         expect(front.locator(".captain__facts")).to_contain_text(
-            re.compile("[1-6] of 6")
+            re.compile("[1-6] of 6|not placed yet")
         )  # the season goes on
         season = [one for one in groups(app) if one.startswith("1.")]
         assert sorted(season) == sorted(["1.final", *(f"1.{number}" for number in range(1, 16))])

@@ -39,7 +39,7 @@ def test_a_first_visit_shows_two_different_minds(tmp_path: Path, open_page: Open
     """With nobody playing and nothing set: one click from the lobby, both captains give their reasons."""
     with serve(test_settings(tmp_path, environment="cricket", exhibition=True)) as app:
         page = open_page(app.base_url)
-        page.get_by_role("link", name="Watch it").click()
+        page.get_by_role("link", name="Watch the featured episode").click()
         page.wait_for_url("**/watch/ep-*")
         minds = page.locator(".mind__seat")
         expect(minds).to_have_count(2)

@@ -26,6 +26,7 @@ def test_a_match_is_called_by_its_overs(house: House, open_page: Opener) -> None
     expect(page.locator(".bar__crumbs")).to_contain_text("5-over cricket")
     page.get_by_role("button", name="About this episode").click()
     expect(page.get_by_role("dialog")).to_contain_text("5-over cricket")
+    expect(page.locator("dialog .facts")).to_have_css("display", "grid")
     page.goto(f"{house.serving.base_url}/")
     expect(page.locator(".tile__meta").first).to_contain_text("50-over cricket")
     expect(page.locator(".game__who", has_text="5-over cricket")).to_have_count(1)
@@ -97,8 +98,8 @@ def test_no_call_of_the_innings_before_stands_under_a_new_role(house: House, ope
     for _ in range(3):
         page.keyboard.press("ArrowRight")
     expect(page.locator(".ball__detail")).to_contain_text(re.compile(r"^0\.\d · "))
-    expect(seats.filter(has_text="· batting").locator(".call code")).to_have_text("play_delivery")
-    expect(seats.filter(has_text="· bowling").locator(".call code")).to_have_text("bowl_delivery")
+    expect(seats.filter(has_text="· batting").locator(".call code")).to_have_text("play delivery")
+    expect(seats.filter(has_text="· bowling").locator(".call code")).to_have_text("bowl delivery")
 
 
 def test_a_score_and_a_tile_are_read_as_people_say_them(house: House, open_page: Opener) -> None:

@@ -160,5 +160,5 @@ def test_an_endpoint_of_ones_own_is_asked_for_by_field(app: Serving, open_page: 
     page.get_by_label("Endpoint of the captain").fill("https://user:key@example.org/v1")
     page.get_by_label("Model name").fill("qwen3:4b")
     page.get_by_role("button", name="Start the match").click()
-    expect(page.get_by_text("must look like https://host/v1")).to_be_visible()
+    expect(page.get_by_text("Endpoint of the captain must look like https://host/v1")).to_be_visible()
     expect(page.get_by_label("Endpoint of the captain")).to_have_attribute("aria-invalid", "true")

@@ -82,7 +82,7 @@ def test_a_person_counts_with_the_keyboard_alone(table: Serving, open_page: Open
         page.keyboard.press("Enter")
     expect(viewer.locator("#state")).to_have_text("Finished")
     expect(viewer.locator("#mind")).to_contain_text("3 comes next")
-    expect(viewer.locator("#mind .mind__source")).to_have_text("human")
+    expect(viewer.locator("#mind .mind__source")).to_have_text("person")
     expect(page.locator("#seat")).to_be_hidden()
     assert TOKEN not in page.content()
 

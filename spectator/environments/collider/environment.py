@@ -16,6 +16,7 @@ from spectator.environments.collider.experiment import Laboratory
 from spectator.environments.collider.looks import budget
 from spectator.environments.collider.offers import narrowed, offers
 from spectator.environments.collider.operations import comparison, inference, machine, preparation
+from spectator.environments.collider.projection import with_capital
 from spectator.environments.collider.reward import STAGE_REWARD, STAGES, Grade, conduct, grade
 from spectator.environments.collider.scenarios import draw
 from spectator.environments.collider.task import TOLERATED, HardRule, six
@@ -327,7 +328,7 @@ class ColliderEnvironment:
         verdict = lab.verdict or {}
         return {
             "episode_id": self._episode_id,
-            "result": verdict.get("verdict"),
+            "result": with_capital(verdict["verdict"]) if verdict else None,
             "scenario_name": self._options["scenario"] if self._done else None,
             "difficulty": self._options["difficulty"],
             "step_index": self._step,

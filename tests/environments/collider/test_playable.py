@@ -77,7 +77,7 @@ def test_what_a_small_model_can_choose_is_carried_out(scenario: str) -> None:
             refused = observation.refused
             assert refused is None or (call["tool"], refused.rule) in COMBINED, (seed, call, refused)
             seen.add(action["tool"])
-        ended += environment.state["result"] != "ended without a conclusion"
+        ended += environment.state["result"] != "Ended without a conclusion"
     assert ended and len(seen) > 10
 
 

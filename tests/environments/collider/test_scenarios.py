@@ -196,7 +196,7 @@ def test_the_reference_measures_the_published_four_lepton_resonance() -> None:
     for seed in range(10):
         environment, end = play(ReferencePhysicist(), seed, scenario="open_data_4l")
         assert environment.laboratory.task.public["published_z"] == 3.2
-        if environment.state["result"] == "published resonance measured":
+        if environment.state["result"] == "Published resonance measured":
             assert environment.state["correct"] and environment.state["correct_mass"]
             assert "claim_below_3sigma" not in environment.laboratory.soft
             rewards.append(end.reward)

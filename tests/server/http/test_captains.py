@@ -19,9 +19,12 @@ def test_a_captain_has_a_page_with_its_calls(tmp_path: Path) -> None:
         model = app.client.get("/captains/hf:google%2Fgemma", headers=HTML)
         assert model.status_code == 404 and "No captain is called hf:google/gemma here" in model.text
         empty = app.client.get("/captains/aggressive").text
-        assert "No call of this captain has been valued yet" in empty and ">Gambler<" in empty
+        assert (
+            "No best or worst call yet: it has not finished a match here." in empty and ">Gambler<" in empty
+        )
         elsewhere = app.client.get("/captains/heuristic?environment=collider").text
         assert "Textbook physicist" in elsewhere and 'href="heuristic?environment=cricket"' in elsewhere
+        assert "No best or worst call yet: single calls are not valued in this world." in elsewhere
 
         options = {"max_overs": 1, "forecast_futures": 20}
         match = app.start(seed=3, captain_preset="aggressive", opponent_choice="anchor", options=options)

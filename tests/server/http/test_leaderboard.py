@@ -178,7 +178,7 @@ def test_evaluations_rank_and_single_matches_stand_apart_with_the_reason(tmp_pat
         assert best["share"]["high"] - best["share"]["low"] > 0.4, "four matches are two seeds"
         shown = page(serving).text
         assert "Not ranked" in shown and "played outside evaluations" in shown
-        assert "max_overs 1" in shown and "failed decisions: random" in shown
+        assert "max overs 1" in shown and "failed decisions: random" in shown
         assert "No one is ranked here yet" in shown, "where there is only history, it says how to rank"
 
 

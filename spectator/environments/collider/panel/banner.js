@@ -1,7 +1,7 @@
 // @ts-check
 // The strip above everything: the phase of the campaign, the significance, and what is left of money, luminosity and days.
 
-import { claimWords, figure, mainFigure, phaseWords } from "./words.js";
+import { campaignWords, claimWords, figure, mainFigure, phaseWords } from "./words.js";
 
 const GAUGES = /** @type {const} */ ([["budget_left_musd", "Money", "MUSD"], ["luminosity_left_fb", "Luminosity", "fb⁻¹"], ["days_left", "Time", "days"]]);
 
@@ -42,7 +42,7 @@ export function mountBanner(place, { ui: { h, svg, setText } }) {
     update(world) {
       const main = mainFigure(world);
       setText(phase, phaseWords(world.phase));
-      setText(task, world.claim ? claimWords(world.claim) : world.task?.campaign ?? "");
+      setText(task, world.claim ? claimWords(world.claim) : campaignWords(world.task?.campaign ?? ""));
       task.title = task.textContent ?? "";
       setText(z, main.value);
       setText(unit, main.unit);

@@ -12,6 +12,9 @@ export const channelMark = (name) => CHANNELS[name] ?? name.replaceAll("_", " ")
 /** A channel in words. @param {string} name */
 export const channelName = (name) => SPOKEN[name] ?? name.replaceAll("_", " ");
 
+/** A task with its channels in words. @param {string} task */
+export const campaignWords = (task) => task.replace(new RegExp(`\\b(?:${Object.keys(SPOKEN).join("|")})\\b`, "g"), channelName);
+
 /** A number with so many significant digits, without trailing noughts. @param {unknown} value @param {number} [digits] */
 export function figure(value, digits = 3) {
   if (typeof value !== "number" || !Number.isFinite(value)) return "–";

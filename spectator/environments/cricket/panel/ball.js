@@ -39,7 +39,7 @@ export function mountBall({ ui }) {
         foreign.hidden = stranger === "";
         setText(foreign, stranger);
         setText(who, `${team} ${verb}`);
-        setText(call, clip(plain([made.tool ?? "", ...Object.entries(made.arguments ?? {}).slice(0, 3).map(([key, value]) => `${key.replaceAll("_", " ")} ${ui.argumentText(value, 24)}`)].join(" · ")), 90));
+        setText(call, clip(plain([(made.tool ?? "").replaceAll("_", " "), ...Object.entries(made.arguments ?? {}).slice(0, 3).map(([key, value]) => `${key.replaceAll("_", " ")} ${ui.argumentText(value, 24)}`)].join(" · ")), 90));
         why.show(made.reasoning || "no reason given");
       },
       /** @param {number | undefined} value @param {number | undefined} planned @param {number | undefined} deed @param {string} segment */

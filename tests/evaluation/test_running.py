@@ -32,7 +32,8 @@ WORKERS_AT_ONCE = """
 import sys
 from spectator.cli import main
 from spectator.evaluation import evaluation_run
-evaluation_run.ALONE_S = evaluation_run.WORTH_S = 0.0
+setattr(evaluation_run, "ALONE_S", 0.0)
+setattr(evaluation_run, "WORTH_S", 0.0)
 main(sys.argv[1:])
 """
 COUNTERS = EvaluationRequest("counting", ("heuristic", "random"), matches=4)

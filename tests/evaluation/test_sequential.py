@@ -29,7 +29,7 @@ from spectator.evaluation.sequential import (
 )
 from tests.commands import run
 from tests.evaluation.forging import manifest_of
-from tests.evaluation.test_running import ROOT, kill_once_played
+from tests.evaluation.test_running import ROOT, WORKERS_AT_ONCE, kill_once_played
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 from tools.intervals import ever_missed
@@ -259,13 +259,10 @@ def test_every_changed_result_is_named(home: Path, tmp_path: Path) -> None:
 def test_killed_and_run_again_it_takes_the_same_decisions(tmp_path: Path) -> None:
     """kill -9, then to the end: every match in the journal is one that the rule chose."""
     folder = tmp_path / "killed"
-    workers = (
-        "import sys; from spectator.cli import main; from spectator.evaluation import evaluation_run; "
-        "evaluation_run.ALONE_S = evaluation_run.WORTH_S = 0.0; main(sys.argv[1:])"
-    )
     command = [
-        sys.executable, "-c", workers, "evaluate", "cricket", "--captains", "heuristic,random,blocker",
-        "--overs", "1", "--until", "40", "--out", str(folder), "--jobs", "2",
+        sys.executable, "-c", WORKERS_AT_ONCE, "evaluate", "cricket",
+        "--captains", "heuristic,random,blocker", "--overs", "1",
+        "--until", "40", "--out", str(folder), "--jobs", "2",
     ]  # fmt: skip
     kill_once_played(command, folder, 5)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

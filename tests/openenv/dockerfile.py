@@ -111,8 +111,8 @@ class Context:
 def build(stage: Stage, context: Context, root: Path) -> Path:
     """Carry a stage's COPY and RUN instructions out below ``root``, which stands for the file system's root.
 
-    What an installer has in its cache is not downloaded again, and it compiles nothing: ten thousand files of
-    which a server imports a tenth.
+    What an installer has in its cache is not downloaded again. No bytecode is compiled: the caller
+    compiles what it runs.
 
     Returns:
         The working folder.

@@ -34,17 +34,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from the folder that is pushed, which has a client and a package marker at its root."""
     folder = tmp_path_factory.mktemp("built")
     done(sys.executable, ROOT / "scripts" / "stage_openenv.py", folder / "pushed")
-    done(
-        *UV,
-        "build",
-        "--wheel",
-        "--no-build-isolation",
-        "--python",
-        sys.executable,
-        "--out-dir",
-        folder,
-        folder / "pushed",
-    )
+    build = (*UV, "build", "--wheel", "--no-build-isolation", "--python", sys.executable)
+    done(*build, "--out-dir", folder, folder / "pushed")
     [built] = folder.glob("openenv_spectator-*.whl")
     return built
 

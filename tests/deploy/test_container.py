@@ -46,6 +46,7 @@ def test_it_has_two_stages_and_the_last_builds_nothing(stages: list[Stage]) -> N
     first, last = stages
     assert first.base == last.base
     assert re.fullmatch(r"python:3\.\d+-slim", last.base)
+    assert " --compile-bytecode " in first.all("RUN")[-1].text, "no user may write the bytecode later"
     runs = [one.text for one in last.all("RUN")]
     assert not any(word in text for text in runs for word in ("pip", "gcc", "build-essential"))
     installing = [text for text in runs if "apt-get" in text]
@@ -124,11 +125,13 @@ class Image:
 
 @pytest.fixture(scope="module")
 def image(stages: list[Stage]) -> Iterator[Image]:
-    """Built with pip in a folder that every user can read and none but root can write."""
+    """Built in a folder that every user can read and none but root can write, with a server's bytecode."""
     with tempfile.TemporaryDirectory(dir="/var/tmp", prefix="spectator-image-") as folder:
         root = Path(folder)
         source = build(stages[0], Context(ROOT), root)
         shutil.rmtree(source)
+        python = root / "opt" / "spectator" / "bin" / "python"
+        subprocess.run([python, "-I", "-c", "import spectator.server.app"], check=True, cwd="/")
         root.chmod(0o755)
         yield Image(root, stages[-1])
 

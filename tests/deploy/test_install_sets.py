@@ -63,13 +63,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return wheel
 
 
-def installed(extras: str, wheel: Path, folder: Path) -> Path:
-    """The ``server`` command where ``extras`` are installed; with `test`, that is where this test runs."""
+def installed(extras: str, wheel: Path, folder: Path) -> tuple[Path, dict[str, str]]:
+    """The ``server`` command where ``extras`` are installed, and its variables.
+
+    With `test`, that is where this test runs, which has its bytecode. The other environments stand at one
+    path after the other, and share a folder of bytecode.
+    """
     if "test" in extras.split(","):
-        return Path(sys.executable).with_name("server")
-    uv("venv", "--clear", "--python", sys.executable, folder)
-    uv("pip", "install", "--python", folder, f"openenv-spectator[{extras}] @ {wheel.as_uri()}")
-    return folder / "bin" / "server"
+        return Path(sys.executable).with_name("server"), {}
+    uv("venv", "--clear", "--python", sys.executable, folder / "venv")
+    uv("pip", "install", "--python", folder / "venv", f"openenv-spectator[{extras}] @ {wheel.as_uri()}")
+    return folder / "venv" / "bin" / "server", {"PYTHONPYCACHEPREFIX": str(folder / "bytecode")}
 
 
 @pytest.fixture(scope="module")
@@ -82,8 +86,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_model_plays_over_http_and_https(
     extras: str, wheel: Path, folder: Path, models: Models, tmp_path: Path
 ) -> None:
-    command = installed(extras, wheel, folder / "venv")
-    variables = {"PYTHONPATH": "", "PYTHONPYCACHEPREFIX": str(folder / "bytecode"), **models.variables()}
+    command, variables = installed(extras, wheel, folder)
+    variables |= {"PYTHONPATH": "", **models.variables()}
     with (
         serve_process(
             tmp_path / "data", variables=variables, command=[str(command)], cwd=tmp_path

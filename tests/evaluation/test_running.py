@@ -32,7 +32,8 @@ WORKERS_AT_ONCE = """
 import sys
 from spectator.cli import main
 from spectator.evaluation import evaluation_run
-evaluation_run.ALONE_S = evaluation_run.WORTH_S = 0.0
+setattr(evaluation_run, "ALONE_S", 0.0)
+setattr(evaluation_run, "WORTH_S", 0.0)
 main(sys.argv[1:])
 """
 COUNTERS = EvaluationRequest("counting", ("heuristic", "random"), matches=4)
@@ -183,18 +184,18 @@ def test_killed_at_any_moment_and_run_again_no_match_is_lost_or_played_twice(tmp
     """kill -9 of the whole command, twice, then to the end; its processes go with it."""
     command = [
         sys.executable, "-c", WORKERS_AT_ONCE, "evaluate", "counting", "--captains", "heuristic,random",
-        "--matches", "40", "--option", "turns=1200", "--jobs", "2", "--out", str(tmp_path / "killed"),
+        "--matches", "24", "--option", "turns=1200", "--jobs", "2", "--out", str(tmp_path / "killed"),
     ]  # fmt: skip
-    for wanted in (1, 15):
+    for wanted in (1, 9):
         kill_once_played(command, tmp_path / "killed", wanted)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "heuristic" in done.stdout
     rows = recorded(tmp_path / "killed")
-    assert len(rows) == 40 and {reason for _, reason, _ in rows} == {"finished"}
-    assert len({what for _, _, what in rows}) == 40
+    assert len(rows) == 24 and {reason for _, reason, _ in rows} == {"finished"}
+    assert len({what for _, _, what in rows}) == 24
     unbroken = plan_evaluation(
-        EvaluationRequest("counting", ("heuristic", "random"), matches=40, options={"turns": 1200})
+        EvaluationRequest("counting", ("heuristic", "random"), matches=24, options={"turns": 1200})
     )
     assert {what for _, _, what in rows} == {f"{match.seed}{match.home}" for match in unbroken.matches}
 

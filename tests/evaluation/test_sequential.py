@@ -29,7 +29,7 @@ from spectator.evaluation.sequential import (
 )
 from tests.commands import run
 from tests.evaluation.forging import manifest_of
-from tests.evaluation.test_running import ROOT, kill_once_played
+from tests.evaluation.test_running import ROOT, WORKERS_AT_ONCE, kill_once_played
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
 from tools.intervals import ever_missed
@@ -166,8 +166,9 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder with an evaluation whose pairs played different numbers of seeds, and its bundle."""
     folder = tmp_path_factory.mktemp("stopped")
     code, output, errors = run(
-        "evaluate", "cricket", "--captains", "heuristic,random,planner", "--overs", "1", "--seed", "3",
-        "--until", "+-35 points", "--jobs", "1", "--out", folder / "played", "--publish", folder / "bundle",
+        "evaluate", "cricket", "--captains", "heuristic,random,planner", "--overs", "1", "--seed", "4",
+        "--option", "decisions=over", "--until", "+-35 points", "--jobs", "1",
+        "--out", folder / "played", "--publish", folder / "bundle",
     )  # fmt: skip
     assert code == 0, errors
     assert "It stopped when the interval of every pair was within ±35 points" in output
@@ -190,7 +191,7 @@ def test_pairs_play_different_numbers_and_the_report_says_so(home: Path) -> None
 def test_its_bundle_is_verified_and_the_rule_with_it(home: Path, tmp_path: Path) -> None:
     code, _, errors = run("verify-bundle", home / "bundle", "--sample", "2")
     assert code == 0, errors
-    again = ("evaluate", "cricket", "--seed", "3", "--out", home / "played", "--publish", tmp_path / "again")
+    again = ("evaluate", "cricket", "--seed", "4", "--out", home / "played", "--publish", tmp_path / "again")
     code, _, errors = run(*again)
     assert code == 0, errors
     one, other = (
@@ -258,13 +259,10 @@ def test_every_changed_result_is_named(home: Path, tmp_path: Path) -> None:
 def test_killed_and_run_again_it_takes_the_same_decisions(tmp_path: Path) -> None:
     """kill -9, then to the end: every match in the journal is one that the rule chose."""
     folder = tmp_path / "killed"
-    workers = (
-        "import sys; from spectator.cli import main; from spectator.evaluation import evaluation_run; "
-        "evaluation_run.ALONE_S = evaluation_run.WORTH_S = 0.0; main(sys.argv[1:])"
-    )
     command = [
-        sys.executable, "-c", workers, "evaluate", "cricket", "--captains", "heuristic,random,blocker",
-        "--overs", "1", "--until", "40", "--out", str(folder), "--jobs", "2",
+        sys.executable, "-c", WORKERS_AT_ONCE, "evaluate", "cricket",
+        "--captains", "heuristic,random,blocker", "--overs", "1",
+        "--until", "40", "--out", str(folder), "--jobs", "2",
     ]  # fmt: skip
     kill_once_played(command, folder, 5)
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

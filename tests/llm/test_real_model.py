@@ -209,9 +209,9 @@ def _no_network(*_: Any) -> None:
 def test_an_evaluation_is_published_and_verified_elsewhere_without_the_model(
     captains: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("SPECTATOR_MODEL_EPISODE_TOKENS", "1000")  # the fallback plays the rest of a match
+    monkeypatch.setenv("SPECTATOR_MODEL_EPISODE_TOKENS", "700")  # the fallback plays the rest of a match
     code, output, errors = run(
-        "evaluate", "cricket", "--captains", "llm:bound,heuristic", "--matches", "2",
+        "evaluate", "cricket", "--captains", "llm:bound,random", "--matches", "2",
         "--option", "max_overs=1", "--option", "decisions=over",
         "--jobs", "1", "--out", tmp_path / "played", "--publish", tmp_path / "bundle",
     )  # fmt: skip

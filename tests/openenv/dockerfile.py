@@ -111,7 +111,8 @@ class Context:
 def build(stage: Stage, context: Context, root: Path) -> Path:
     """Carry a stage's COPY and RUN instructions out below ``root``, which stands for the file system's root.
 
-    What an installer has in its cache is not downloaded again.
+    What an installer has in its cache is not downloaded again. No bytecode is compiled: the caller
+    compiles what it runs.
 
     Returns:
         The working folder.
@@ -127,7 +128,7 @@ def build(stage: Stage, context: Context, root: Path) -> Path:
                 to = folder / target
                 context.copy(source, to / source if target.endswith("/") else to)
         elif one.name == "RUN":
-            text = one.text.replace(" --no-cache-dir", "").replace(" --no-cache", "")
+            text = re.sub(" --(no-cache(-dir)?|compile-bytecode)(?= )", "", one.text)
             run(text.replace("/opt/", f"{root}/opt/"), folder)
     return folder
 

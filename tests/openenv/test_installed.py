@@ -17,6 +17,7 @@ from tests.serving import Serving
 pytestmark = [pytest.mark.openenv, pytest.mark.timeout(300)]
 
 ROOT = HERE.parents[1]
+UV = (sys.executable, "-m", "uv", "--quiet")
 
 
 def done(*command: str | Path, **how: Any) -> str:
@@ -33,8 +34,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Built from the folder that is pushed, which has a client and a package marker at its root."""
     folder = tmp_path_factory.mktemp("built")
     done(sys.executable, ROOT / "scripts" / "stage_openenv.py", folder / "pushed")
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--no-deps")
-    done(*pip, "--no-build-isolation", "--wheel-dir", folder, folder / "pushed")
+    build = (*UV, "build", "--wheel", "--no-build-isolation", "--python", sys.executable)
+    done(*build, "--out-dir", folder, folder / "pushed")
     [built] = folder.glob("openenv_spectator-*.whl")
     return built
 
@@ -48,8 +49,7 @@ def python(wheel: Path, openenv_python: str, tmp_path_factory: pytest.TempPathFa
     where = "import sysconfig; print(sysconfig.get_path('purelib'))"
     beside, own = done(openenv_python, "-c", where).strip(), Path(done(new, "-c", where).strip())
     (own / "official.pth").write_text(f"{beside}\n")
-    pip = (sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", new)
-    done(*pip, "install", "--no-deps", "--no-index", wheel)
+    done(*UV, "pip", "install", "--python", new, "--no-deps", "--offline", wheel)
     return new
 
 

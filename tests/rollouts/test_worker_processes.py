@@ -41,9 +41,9 @@ INTERVAL_S = 0.3
 
 QUICK_WORKER = f"""
 import sys
-from spectator.journal import ownership
-ownership.INTERVAL_S = {INTERVAL_S}
-from spectator.cli import main
+from functools import partial
+from spectator.cli import main, rollouts_run
+setattr(rollouts_run, "_worker", partial(rollouts_run._worker, interval_s={INTERVAL_S}))
 main(["rollouts", "worker", *sys.argv[1:]])
 """
 
@@ -161,14 +161,14 @@ def test_episodes_of_a_killed_worker_go_on_elsewhere_at_once(tmp_path: Path) -> 
             await kill_one(supervisor, fake, 10)
 
     with endpoint(counter, [Mode.SLOW], pause_s=0.05) as fake:
-        asked = request(fake, episodes=40, group_size=4, options={"turns": 6})
+        asked = request(fake, episodes=24, group_size=4, options={"turns": 6})
         unbroken = whole(fake, asked, tmp_path / "whole")
         before = len(fake.received)
         report, _ = run_two(asked, tmp_path / "killed", kill)
         again = len(fake.received) - 2 * before
-    assert (report.over, report.halted) == (40, None)
+    assert (report.over, report.halted) == (24, None)
     assert again <= 3 * 4 * 2, "only those whose answers are not recorded: one, and one while it is committed"
-    assert_equal_to(unbroken, tmp_path / "killed", 40)
+    assert_equal_to(unbroken, tmp_path / "killed", 24)
 
 
 def test_status_says_which_worker_plays_what_and_a_stopped_one_is_replaced(tmp_path: Path) -> None:
@@ -202,7 +202,7 @@ def stop_inside(self, connection, rows):
     if any(row[1] > 6 for row in rows.events) and not stopped.exists():
         stopped.touch()
         os.kill(os.getpid(), signal.SIGSTOP)
-inserts.Insertion.add = stop_inside
+setattr(inserts.Insertion, "add", stop_inside)
 from spectator.cli import main
 main(["rollouts", "worker", *sys.argv[1:]])
 """
@@ -263,10 +263,10 @@ def children(pid: int) -> list[int]:
 
 def test_a_killed_run_takes_its_workers_along_and_the_same_command_finishes(tmp_path: Path) -> None:
     with endpoint(counter, [Mode.SLOW], pause_s=0.05) as fake:
-        asked = request(fake, episodes=40, group_size=4, options={"turns": 6})
+        asked = request(fake, episodes=24, group_size=4, options={"turns": 6})
         command = [
             sys.executable, "-m", "spectator.cli", "rollouts", "run", "--env", "counting",
-            "--option", "turns=6", "--base-url", fake.base_url, "--model", "m-1", "--episodes", "40",
+            "--option", "turns=6", "--base-url", fake.base_url, "--model", "m-1", "--episodes", "24",
             "--group-size", "4", "--concurrency", "8", "--workers", "2", "--startup-jitter", "0",
             "--out", str(tmp_path / "killed"),
         ]  # fmt: skip
@@ -282,8 +282,8 @@ def test_a_killed_run_takes_its_workers_along_and_the_same_command_finishes(tmp_
         assert leases(tmp_path / "killed"), "a killed run cannot clean up"
         finished = subprocess.run([*command, "--resume"], capture_output=True, text=True, check=False)
         assert finished.returncode == 0, finished.stderr
-        assert "40 of 40 episodes are over" in finished.stdout
-    assert_equal_to(unbroken, tmp_path / "killed", 40)
+        assert "24 of 24 episodes are over" in finished.stdout
+    assert_equal_to(unbroken, tmp_path / "killed", 24)
 
 
 def test_a_worker_killed_while_it_gives_an_environment_back_leaves_none_behind(tmp_path: Path) -> None:

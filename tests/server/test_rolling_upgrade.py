@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 
 import httpx
@@ -77,11 +76,6 @@ def places(postgres: Cluster, scratch: str, tmp_path: Path) -> Iterator[tuple[Pl
         place._life.close()
 
 
-def both(pool: ThreadPoolExecutor, *work: Callable[[], None]) -> None:
-    for done in [pool.submit(one) for one in work]:
-        done.result(2 * PATIENCE_S)
-
-
 def watching(
     pool: ThreadPoolExecutor, places: tuple[Place, Place], episodes: list[str]
 ) -> list[tuple[str, Seen, Future[Seen]]]:
@@ -95,14 +89,14 @@ def watching(
     return found
 
 
-@pytest.mark.usefixtures("real_starts")  # several threads start servers at once
 def test_servers_are_replaced_one_after_the_other_and_no_viewer_misses_an_event(
     postgres: Cluster, scratch: str, places: tuple[Place, Place]
 ) -> None:
     a, b = places
     url = postgres.url(scratch)
-    with ThreadPoolExecutor(8) as pool:
-        both(pool, partial(a.begin, EARLIER), partial(b.begin, EARLIER))
+    with ThreadPoolExecutor(4) as pool:
+        a.begin(EARLIER)
+        b.begin(EARLIER)
         assert a.version() == b.version() == EARLIER_VERSION
         episodes = [start(one.server, options={"turns": TURNS}) for one in places if one.server]
         viewers = watching(pool, places, episodes)

@@ -97,7 +97,8 @@ def tiny(tmp_path: Path) -> Path:
     return folder
 
 
-def test_pip_installs_where_no_uv_can_be_had(tiny: Path) -> None:
+def test_pip_installs_where_no_uv_can_be_had_or_where_it_fails(tiny: Path) -> None:
+    """A uv fails where it has no route to the index, and pip has."""
     broken = program(tiny.parent / "programs" / "uv", "exit 127")  # as a shim for another Python's uv
     path = f"{broken.parent}{os.pathsep}{environment()['PATH']}"
     changes = {"PATH": path, "PIP_NO_INDEX": "1"}  # pip finds no uv either
@@ -107,14 +108,11 @@ def test_pip_installs_where_no_uv_can_be_had(tiny: Path) -> None:
     assert f"served with tiny 1 in {tiny / '.venv'}" in first.stdout
     again = make(tiny, "run", f"PYTHON={PYTHON}", **changes)
     assert (again.returncode, again.stderr) == (0, ""), "installed once"
-
-
-def test_pip_installs_where_uv_fails(tiny: Path) -> None:
-    """As where uv has no route to the index, and pip has."""
-    half = '[ "$1" = --version ] && exit 0\n[ "$1" = venv ] && exit 0\necho "uv: no route" >&2; exit 2'
-    failing = program(tiny.parent / "programs" / "uv", half)
-    path = f"{failing.parent}{os.pathsep}{environment()['PATH']}"
-    ran = make(tiny, "run", f"PYTHON={PYTHON}", PATH=path, PIP_NO_INDEX="1")
+    program(broken, '[ "$1" = --version ] && exit 0\necho "uv: no route" >&2; exit 2')
+    [package] = tiny.glob(".venv/lib/python*/site-packages/tiny-1.dist-info")
+    shutil.rmtree(package)
+    (tiny / "pyproject.toml").touch()
+    ran = make(tiny, "run", f"PYTHON={PYTHON}", **changes)
     assert ran.returncode == 0, ran.stderr
     assert "uv: no route\nuv could not install the packages; trying with pip.\n" in ran.stderr
     assert "served with tiny 1" in ran.stdout

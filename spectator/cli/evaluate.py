@@ -354,6 +354,7 @@ async def _run(
     schedule: Schedule, out: Path, jobs: int, caps: SpendCaps, shared: SharedRun | None
 ) -> tuple[Results, Schedule, Found]:
     from spectator.clock import SystemClock
+    from spectator.evaluation.cross_table import judged
     from spectator.evaluation.evaluation_run import Played, run_by_rule, run_evaluation
     from spectator.evaluation.results import results_of
 
@@ -391,14 +392,14 @@ async def _run(
         finally:
             for task in reporting:
                 task.cancel()
-    judged = schedule.whole(run.found)
-    if run.cut_short is not None and not judged.pairs:
+    whole = judged(schedule, run.found)
+    if run.cut_short is not None and not whole.pairs:
         raise click.ClickException(
             f"{run.cut_short}; {len(run.found)} of {len(schedule.matches)} matches are finished, too few for "
             f"results; {AGAIN}, once that is fixed"
         )
     results = await asyncio.to_thread(results_of, schedule, run.found, run.cut_short)
-    return results, judged, run.found
+    return results, whole, run.found
 
 
 async def _report_spending(progress: _EvaluationProgress, ledger: SpendLedger) -> None:

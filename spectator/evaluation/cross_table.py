@@ -12,7 +12,7 @@ from spectator.environments.contract import OUTCOME
 from spectator.evaluation import statistics
 from spectator.evaluation.figures import EpisodeFigures
 from spectator.evaluation.schedule import Schedule, ScheduledMatch
-from spectator.evaluation.sequential import Look, Pair, SeedResult
+from spectator.evaluation.sequential import Look, Pair, SeedResult, follow
 
 Found = Mapping[ScheduledMatch, EpisodeFigures]
 """Figures of the finished matches."""
@@ -95,6 +95,18 @@ def _compared(mine: EpisodeFigures, other: EpisodeFigures) -> float | None:
     if scores[0] is None or scores[1] is None:
         return None
     return 0.5 if scores[0] == scores[1] else float(scores[0] > scores[1])
+
+
+def judged(planned: Schedule, found: Found) -> Schedule:
+    """As much of a schedule as can be judged: the seeds whose matches are all found.
+
+    With a stopping rule, of each pair the seeds before the first that is not whole, as far as the rule chose
+    them for this pair. In a world without opponents a captain may have played further; that is left out.
+    """
+    if planned.rule is None:
+        return planned.whole(found)
+    path = follow(planned.rule, planned.compared, looking_at(planned, found))
+    return planned.part({pair: one.judged for pair, one in path.comparisons.items()})
 
 
 def looking_at(schedule: Schedule, found: Found) -> Look:

@@ -17,7 +17,7 @@ from spectator.environments.world import SEALED_BIT
 from spectator.errors import ConfigurationError, EndReason
 from spectator.evaluation import statistics
 from spectator.evaluation.certificate import Replies
-from spectator.evaluation.cross_table import CrossTable, Found, looking_at, outcome_of, tables_of
+from spectator.evaluation.cross_table import CrossTable, Found, judged, looking_at, outcome_of, tables_of
 from spectator.evaluation.figures import MOST_LOST, EpisodeFigures, SeatFigures, lost_decisions, measures_of
 from spectator.evaluation.intervals import Interval
 from spectator.evaluation.schedule import Schedule, ScheduledMatch
@@ -239,7 +239,7 @@ def results_of(planned: Schedule, found: Found, cut_short: str | None = None) ->
     Raises:
         ConfigurationError: No seed has all its matches finished.
     """
-    schedule = planned.whole(found)
+    schedule = judged(planned, found)
     if not schedule.pairs:
         raise ConfigurationError(
             f"no results yet: {len(found)} of {len(planned.matches)} matches are finished, "

@@ -180,16 +180,7 @@ class Schedule:
         )  # fmt: skip
 
     def whole(self, played: Container[ScheduledMatch]) -> Schedule:
-        """As much of it as can be judged: the seeds whose matches are all among ``played``.
-
-        With a stopping rule, of every two captains the seeds before the first that is not whole.
-        """
-        if self.rule is not None:
-            first: dict[frozenset[str | None], int] = {}
-            for match in self.matches:
-                if match not in played:
-                    first.setdefault(match.captains, match.pair)
-            return self._keeping(lambda match: match.pair < first.get(match.captains, self.pairs))
+        """The seeds whose matches are all among ``played``."""
         missing = {match.pair for match in self.matches if match not in played}
         return self._keeping(lambda match: match.pair not in missing)
 

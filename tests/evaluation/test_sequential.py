@@ -16,7 +16,11 @@ import numpy as np
 import pytest
 
 from spectator.errors import InvalidRequest
+from spectator.evaluation.cross_table import judged
+from spectator.evaluation.figures import EpisodeFigures, SeatFigures
 from spectator.evaluation.intervals import student_interval
+from spectator.evaluation.results import results_of
+from spectator.evaluation.schedule import EvaluationRequest, plan_evaluation
 from spectator.evaluation.sequential import (
     BATCH,
     ConfidenceSequence,
@@ -273,6 +277,28 @@ def test_killed_and_run_again_it_takes_the_same_decisions(tmp_path: Path) -> Non
     assert found["until"]["reached"] and played == {one["episode_id"] for one in found["matches"]}
     again = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert again.returncode == 0 and json.loads((folder / "results.json").read_text()) == found
+
+
+def test_a_captain_that_played_further_than_its_pair_is_judged_as_far_as_the_pair() -> None:
+    """A fast captain is ahead when another one reaches its cap; a verifier expects what was judged."""
+    request = EvaluationRequest("counting", ("heuristic", "random"), matches=20, until=0.15)
+    planned = plan_evaluation(request)
+    found = {}
+    for match in planned.matches:
+        if match.home == "random" or match.pair < 7:
+            score = 1.0 if match.home == "heuristic" else 0.0
+            seat = SeatFigures("agent", match.home, match.home, "heuristic", {"score": score})
+            found[match] = EpisodeFigures(
+                f"ep-{match.home}-{match.pair}", "counting", "1.0", "default", match.seed, {}, "",
+                "finished", "", False, (seat,),
+            )  # fmt: skip
+    part = judged(planned, found)
+    assert sorted((match.pair, match.home) for match in part.matches) == [
+        (pair, name) for pair in range(7) for name in ("heuristic", "random")
+    ]
+    told = results_of(planned, found, "cut short")
+    assert told.until is not None and told.until.seeds == {"heuristic|random": 7}
+    assert len(told.matches) == 14 and told.seeds == 7
 
 
 def test_a_cap_ends_it_early_and_what_was_played_is_published(

@@ -100,9 +100,13 @@ class DataManager:
         async with open_record(folder) as (request, journal):
             yield cls(request, journal)
 
-    async def sessions(self) -> AsyncIterator[SessionContext]:
-        """Read all sessions, oldest first."""
-        found = [one async for one in newest_first(self._journal)]
+    async def sessions(self, after: str = "") -> AsyncIterator[SessionContext]:
+        """Read all sessions, oldest first.
+
+        Args:
+            after: Only those whose id comes after this one.
+        """
+        found = [one async for one in newest_first(self._journal) if one.episode_id > after]
         for summary in reversed(found):
             yield await self._session(summary)
 

@@ -202,7 +202,7 @@ def test_a_link_leads_to_the_very_event_and_back_to_live(quiet_app: Serving, ope
     page = open_page(f"{quiet_app.base_url}/?ep={episode_id}&seq=6")
     expect(page.locator("#state")).to_have_text("Behind live")
     assert page.url.endswith(f"/watch/{episode_id}?seq=6")
-    expect(page.locator("#mind")).to_contain_text("call_toss")
+    expect(page.locator("#mind")).to_contain_text("call toss")
     live = page.get_by_role("button", name="Go live")
     expect(live).to_contain_text("Live +")
     live.click()

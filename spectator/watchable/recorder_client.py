@@ -301,7 +301,8 @@ class RecorderLine:
             self.warn("gone", f"the recorder stopped ({error}); the loop continues without being recorded")
         self.gone = True
         self._waiting.clear()
-        self._unread.clear()
+        with self._reading:  # another thread may be taking them
+            self._unread.clear()
 
     def _send_some(self, connected: socket.socket) -> bool:
         """Wait for queued messages and send them; return whether more may come."""

@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 from spectator.watchable import Spectator, Watchable, WatchedLoop, watch
+from spectator.watchable.recorder_client import RecorderLine
 from tests.watchable.recorded import episodes_in, events_of, warnings_in
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -272,6 +273,19 @@ def test_a_loop_goes_on_without_its_recorder(
     assert run._recorder is not None
     run._recorder.kill()
     run._recorder.wait()
+
+
+def test_no_report_is_taken_away_while_they_are_read(tmp_path: Path) -> None:
+    line, told = RecorderLine(str(tmp_path / "nowhere")), [""]
+
+    def lose_the_recorder() -> None:
+        sending = threading.Thread(target=line._send_all)
+        sending.start()
+        sending.join(0.1)
+
+    line._unread += [(lose_the_recorder, []), (told.append, ["the next one"])]
+    line.read()
+    assert line.gone and told[-1] == "the next one"
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "not an address", ""])

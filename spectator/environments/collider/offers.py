@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache, partial
+from functools import cache
 from itertools import islice
 from typing import Any, Final
 
@@ -21,13 +21,11 @@ from spectator.environments.collider.actions import (
     COSTS,
     TOOLS,
     TUNING_EVENTS,
-    AtMass,
     threshold_rule,
 )
 from spectator.environments.collider.experiment import ChannelAnalysis, Laboratory
 from spectator.environments.collider.operations import inference, machine
 from spectator.environments.collider.physics import SCORE_BINS
-from spectator.environments.collider.task import HardRule
 
 Rules = dict[str, dict[str, Any]]
 """Rules of an action's arguments, by name, that are narrower than in its schema."""
@@ -194,12 +192,15 @@ _KNOWN: Final[Mapping[str, Known]] = {
 
 
 def _inference(lab: Laboratory) -> dict[str, Rules]:
-    analyses = {
-        name: analysis
-        for name, analysis in lab.selection.channels.items()
-        if analysis.opened and lab.spectrum(analysis).any()
-    }
-    measurable = cache(partial(_is_measurable, lab))
+    opened = {name: one for name, one in lab.selection.channels.items() if one.opened}
+    counts = {name: lab.spectrum(analysis) for name, analysis in opened.items()}
+    analyses = {name: analysis for name, analysis in opened.items() if counts[name].any()}
+
+    @cache
+    def measurable(name: str, mass: float) -> bool:
+        low, high = analyses[name].window_gev
+        return low <= mass <= high and inference.has_events_near(lab, analyses[name], counts[name], mass)
+
     found: dict[str, Rules] = {}
     if unscanned := [name for name, analysis in analyses.items() if "scan" not in analysis.findings]:
         found["scan_bump"] = {"channel": _one_of(unscanned)}
@@ -249,14 +250,6 @@ def _masses(
         if examples := list(islice(fresh, MASSES)):
             return {"mass_gev": {**rule, "examples": examples}}
     return {"mass_gev": rule}
-
-
-def _is_measurable(lab: Laboratory, channel: str, mass: float) -> bool:
-    try:
-        inference.with_events_at(lab, AtMass(channel=channel, mass_gev=mass))
-    except HardRule:
-        return False
-    return True
 
 
 def _claim(lab: Laboratory) -> dict[str, Rules]:

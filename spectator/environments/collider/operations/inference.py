@@ -94,6 +94,13 @@ def opened_with_events(lab: Laboratory, channel: str) -> tuple[ChannelAnalysis, 
     return analysis, counts
 
 
+def has_events_near(lab: Laboratory, analysis: ChannelAnalysis, counts: Any, mass_gev: float) -> bool:
+    """Return whether an event is within ``COUNTED_SIGMA`` resolutions of a mass."""
+    edges = lab.edges(analysis)
+    away = np.abs(0.5 * (edges[1:] + edges[:-1]) - mass_gev)
+    return bool(counts[away < COUNTED_SIGMA * resolution_at(analysis, mass_gev)].any())
+
+
 def with_events_at(lab: Laboratory, given: actions.AtMass) -> tuple[ChannelAnalysis, Any, float]:
     """Return an open analysis, its counts, and a searched mass with events near it.
 
@@ -102,9 +109,7 @@ def with_events_at(lab: Laboratory, given: actions.AtMass) -> tuple[ChannelAnaly
     """
     analysis, counts = opened_with_events(lab, given.channel)
     mass = in_window(analysis, given.mass_gev)
-    edges = lab.edges(analysis)
-    near = np.abs(0.5 * (edges[1:] + edges[:-1]) - mass) < COUNTED_SIGMA * resolution_at(analysis, mass)
-    if not counts[near].any():
+    if not has_events_near(lab, analysis, counts, mass):
         raise HardRule("missing_prerequisite", f"No event is near {mass:g} GeV: there is nothing to measure.")
     return analysis, counts, mass
 

@@ -142,7 +142,7 @@ class Cluster:
 @contextmanager
 def running_cluster(programs: str) -> Iterator[Cluster]:
     """A cluster that lives as long as the context; it never runs as root, which PostgreSQL refuses."""
-    folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
+    folder = Path(tempfile.mkdtemp(prefix="pg-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT", "/tmp")))
     if os.getuid() == 0:
         shutil.chown(folder, **nobody())
     folder.chmod(0o755)

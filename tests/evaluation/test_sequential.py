@@ -296,9 +296,9 @@ def test_a_captain_that_played_further_than_its_pair_is_judged_as_far_as_the_pai
     assert sorted((match.pair, match.home) for match in part.matches) == [
         (pair, name) for pair in range(7) for name in ("heuristic", "random")
     ]
-    told = results_of(planned, found, "cut short")
-    assert told.until is not None and told.until.seeds == {"heuristic|random": 7}
-    assert len(told.matches) == 14 and told.seeds == 7
+    shown = results_of(planned, found, "cut short")
+    assert shown.until is not None and shown.until.seeds == {"heuristic|random": 7}
+    assert len(shown.matches) == 14 and shown.seeds == 7
 
 
 def test_a_cap_ends_it_early_and_what_was_played_is_published(

@@ -276,16 +276,16 @@ def test_a_loop_goes_on_without_its_recorder(
 
 
 def test_no_report_is_taken_away_while_they_are_read(tmp_path: Path) -> None:
-    line, told = RecorderLine(str(tmp_path / "nowhere")), [""]
+    line, read = RecorderLine(str(tmp_path / "nowhere")), [""]
 
     def lose_the_recorder() -> None:
         sending = threading.Thread(target=line._send_all)
         sending.start()
         sending.join(0.1)
 
-    line._unread += [(lose_the_recorder, []), (told.append, ["the next one"])]
+    line._unread += [(lose_the_recorder, []), (read.append, ["the next one"])]
     line.read()
-    assert line.gone and told[-1] == "the next one"
+    assert line.gone and read[-1] == "the next one"
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "not an address", ""])

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, NoReturn
 
@@ -39,6 +39,9 @@ logger = logging.getLogger(__name__)
 
 MAX_FACTS: Final = 20_000
 """Maximum facts of an external episode; then this process ends it, even if it is still being played."""
+
+ENDING_S: Final = 1.0
+"""How long a start waits for the slot of an episode that is over, seconds."""
 
 
 class ExternalDriver:
@@ -404,6 +407,13 @@ class EpisodeHandle:
         if not self.end_recorded:
             raise JournalUnavailable("the episode is over, but its end could not be recorded; see the log")
         return ended
+
+
+async def let_end(episodes: Iterable[EpisodeHandle]) -> None:
+    """Wait for those whose ends are being recorded: an instant, or :data:`ENDING_S` at most."""
+    ending = [one._ended for one in episodes if one._driver.ended is not None]
+    if ending:
+        await asyncio.wait(ending, timeout=ENDING_S)
 
 
 def prepare(

@@ -21,7 +21,7 @@ from spectator.episodes.derived_stream import Stream, open_stream
 from spectator.episodes.driver import Past
 from spectator.episodes.embargo import Embargo, embargo_on
 from spectator.episodes.fork import ForkRequest, copy_past, give_up_staged, start_fork
-from spectator.episodes.handle import EpisodeHandle, ExternalDriver, prepare
+from spectator.episodes.handle import EpisodeHandle, ExternalDriver, let_end, prepare
 from spectator.episodes.plan import EpisodePlan, EpisodeRequest, plan_episode
 from spectator.episodes.reader import ViewReader
 from spectator.episodes.restore import RestoredEpisode, StopRequests
@@ -102,7 +102,8 @@ class Supervisor:
         self._clock = clock
         self._tasks = tasks
         self._limits = limits
-        self._new_id = new_id
+        self.new_id = new_id
+        """Makes an id for an episode."""
         self._new_epoch = new_epoch
         self._draw_seed = draw_seed
         self._running: dict[str, EpisodeHandle] = {}
@@ -180,10 +181,12 @@ class Supervisor:
             EpisodeBusy: Every slot is taken.
             JournalError: Its first event could not be recorded; no slot is held.
         """
+        if not self.free_slots:
+            await let_end(self.running())
         self._need_slot()
         plan = wanted if isinstance(wanted, EpisodePlan) else await self._planned(wanted)
         self._need_slot()  # no await from here until the slot is taken
-        stream = self._stream(self._new_id(), self._new_epoch(), plan)
+        stream = self._stream(self.new_id(), self._new_epoch(), plan)
         stepper = self.open_stepper(plan.world, stream.episode_id)
         return await self._begin(self._episode(plan, stream, stepper), [(0, [core_fact(plan.started())])])
 
@@ -200,8 +203,10 @@ class Supervisor:
             JournalError: Its past could not be recorded; no slot is held.
             StepTimeout: Replaying the parent took longer than ``limits.reset_s``.
         """
+        if not self.free_slots:
+            await let_end(self.running())
         self._need_slot()
-        episode_id = self._new_id()
+        episode_id = self.new_id()
         self._forking += 1
         try:
             forked = await start_fork(
@@ -229,7 +234,7 @@ class Supervisor:
             JournalError: It could not be recorded, so there is no episode.
         """
         self._check_open()
-        stream = self._stream(self._new_id(), self._new_epoch(), plan)
+        stream = self._stream(self.new_id(), self._new_epoch(), plan)
         try:
             await stream.emit_steps([(0, [core_fact(plan.started())])], patient=False)
             await stream.settle()
@@ -237,17 +242,13 @@ class Supervisor:
             self._bus.finish(stream.episode_id)
         return stream.episode_id
 
-    def new_id(self) -> str:
-        """Make an id for an episode to be shown here."""
-        return self._new_id()
-
     async def show(self, plan: EpisodePlan, episode_id: str) -> ExternalDriver:
         """Show an episode played elsewhere; returns once its first event is recorded and published.
 
         It holds no slot and cannot be controlled here.
 
         Args:
-            episode_id: See :meth:`new_id`.
+            episode_id: Made by ``new_id``.
 
         Returns:
             The driver that takes its facts and its end.

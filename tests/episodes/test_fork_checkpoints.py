@@ -65,7 +65,7 @@ async def house(folder: Path, world: World | None = None) -> AsyncIterator[Stage
 async def played(folder: Path, world: World | None = None, **fields: Any) -> list[RecordedEvent]:
     """A parent, played to its end in a journal of its own."""
     async with house(folder, world) as stage:
-        stage.supervisor._new_id = lambda: PARENT
+        stage.supervisor.new_id = lambda: PARENT
         await (await stage.start(**fields)).wait()
         events: list[RecordedEvent] = await stage.journal.read(PARENT)
         return events

@@ -207,7 +207,7 @@ DYING = """
 
         writer.Writer._commit = dying
         async with supervising(journal=journal) as stage:
-            next(stage.supervisor._new_id.__closure__[0].cell_contents)
+            next(stage.supervisor.new_id.__closure__[0].cell_contents)
             fork = await stage.supervisor.fork(ForkRequest("ep-0001", seq, pace=Pace.MAX))
             await fork.wait()
 

@@ -97,6 +97,21 @@ async def test_of_fifty_starts_at_once_exactly_as_many_win_as_there_are_slots(sl
     await no_environment_threads()
 
 
+async def test_a_start_waits_for_the_slot_of_an_episode_whose_end_is_being_recorded() -> None:
+    """Whoever has seen the end, which is in the database an instant before the slot is free, may start."""
+    hold = asyncio.Event()
+    async with supervising(journal=RecordingJournal(hold=hold, hold_from=3)) as stage:
+        first = await stage.start(options={"turns": 1})
+        await until(lambda: stage.journal.waiting)
+        starting = asyncio.get_running_loop().create_task(stage.start(options=ENDLESS))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not first.ended and not starting.done()
+        hold.set()
+        second = await starting
+        assert first.end_recorded and stage.supervisor.running() == [second]
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -40,7 +40,7 @@ addEventListener("securitypolicyviolation", (event) =>
 const observe = (type, note) => new PerformanceObserver((list) => list.getEntries().forEach(note))
   .observe({ type, buffered: true });
 window.shifts = 0;
-window.moved = [];
+window.shiftedBy = [];
 window.shiftAtOnce = 0;
 let [began, last, sum] = [0, 0, 0];
 // Lines that come in at the head of the feed or a story move those below. What else moves in such a frame
@@ -69,7 +69,7 @@ observe("layout-shift", (entry) => {
   const named = ({ node }) =>
     node instanceof Element ? `${node.tagName}#${node.id}.${node.className}` : `${node}`;
   const words = [entry.startTime, entry.value, value, ...entry.sources.map(named)].join(" ");
-  if (value > 0.001) window.moved.push(words);
+  if (value > 0.001) window.shiftedBy.push(words);
   if (entry.startTime - last > 1_000 || entry.startTime - began > 5_000) [began, sum] = [entry.startTime, 0];
   [last, sum] = [entry.startTime, sum + value];
   window.shiftAtOnce = Math.max(window.shiftAtOnce, sum);

@@ -65,7 +65,7 @@ def test_a_live_match_stands_still_but_for_its_figures(
     shifts = page.evaluate("window.shifts")
     print(f"{size}: layout shift {shifts:.4f}")
     assert page.locator("#feed li").count() >= 12
-    assert shifts < 0.02, "\n".join(page.evaluate("window.moved"))
+    assert shifts < 0.02, "\n".join(page.evaluate("window.shiftedBy"))
 
 
 def test_a_long_match_at_full_speed_stays_small(quiet_app: Serving, open_page: Opener) -> None:

@@ -34,7 +34,7 @@ export function mountPlayerBar(bar, { banner, player, timeline, act, isLive, bef
   const ribbon = makeRibbon(timeline);
   const where = h("span", { class: "player__where" });
   const score = h("span", { class: "player__score", "aria-hidden": "true", hidden: true });
-  new IntersectionObserver(([seen]) => { score.hidden = seen.isIntersecting; }).observe(banner);
+  new IntersectionObserver((entries) => { score.hidden = entries.at(-1)?.isIntersecting ?? true; }).observe(banner);
   const speed = h("select", { class: "player__speed", "aria-label": "Replay speed" },
     ...SPEEDS.map((value) => h("option", { value, selected: value === 1 }, `${value}×`)));
   const live = h("button", { class: "player__live", type: "button" }, "Live");

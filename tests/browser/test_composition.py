@@ -177,6 +177,24 @@ def test_the_timeline_has_room_beside_the_score_in_its_bar(house: House, open_pa
         )
 
 
+def test_the_score_is_in_the_bar_only_while_its_place_is_out_of_sight(
+    house: House, open_page: Opener
+) -> None:
+    """A slow page learns of several changes at once; the newest counts."""
+    page = open_page("")
+    page.add_init_script(
+        """const Observer = IntersectionObserver;
+        window.IntersectionObserver = class extends Observer {
+          constructor(tell, given) {
+            super((seen) => tell([{ ...seen[0], isIntersecting: false }, ...seen]), given);
+          }
+        };"""
+    )
+    page.goto(f"{house.serving.base_url}/watch/{house.cricket}")
+    expect(page.locator(".player__where")).not_to_be_empty()
+    expect(page.locator(".player__score")).to_be_hidden()
+
+
 def line_height(page: Page) -> float:
     """Lines that a tile's newest words take, however many they are."""
     return float(

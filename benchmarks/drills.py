@@ -29,7 +29,7 @@ import yaml
 
 from tests.llm.brains import counter
 from tests.llm.endpoints import endpoint, write_captains
-from tests.postgres import Cluster, find_programs, nobody, running_cluster
+from tests.postgres import Cluster, find_programs, running_cluster, unprivileged
 from tests.serving import ROOT, ServerProcess, free_port, serve_process
 
 TOKEN: Final = "the-token-of-a-drill"
@@ -426,9 +426,12 @@ def standby_of(cluster: Cluster, programs: str) -> Iterator[Path]:
     cluster.execute("postgres", "SELECT pg_reload_conf()")
     subprocess.run(
         [f"{programs}/pg_basebackup", "-h", str(cluster.folder), "-U", "spectator", "-D", str(folder), "-R"],
-        check=True, cwd="/", **nobody(),
+        check=True, cwd="/", **unprivileged(),
     )  # fmt: skip
-    run, quiet = [f"{programs}/pg_ctl", "-D", str(folder), "-w"], {"stdout": subprocess.DEVNULL, **nobody()}
+    run, quiet = (
+        [f"{programs}/pg_ctl", "-D", str(folder), "-w"],
+        {"stdout": subprocess.DEVNULL, **unprivileged()},
+    )
     log = ["-l", str(cluster.folder / "standby.log"), "-o", "-p 5433"]
     subprocess.run([*run, *log, "start"], check=True, cwd="/", **quiet)
     try:

@@ -23,7 +23,7 @@ SETTINGS: Final = (
     "shared_buffers=32MB",
     "autovacuum=off",
 )
-"""Nothing has to outlive the tests, and nobody else may come in."""
+"""Nothing has to outlive the tests, and only they may come in."""
 
 PROGRAMS: Final = ("initdb", "postgres", "pg_ctl")
 
@@ -47,8 +47,8 @@ def find_programs() -> str | None:
     return None
 
 
-def nobody() -> dict[str, Any]:
-    """Whom servers run as that refuse to run as root; nobody else where that is not who asks."""
+def unprivileged() -> dict[str, Any]:
+    """The user that a program which refuses to run as root is run as; empty where root does not ask."""
     if os.getuid() != 0:
         return {}
     return {"user": pwd.getpwnam("nobody").pw_uid, "group": pwd.getpwnam("nobody").pw_gid}
@@ -133,7 +133,7 @@ class Cluster:
                 stderr=subprocess.STDOUT,
                 cwd="/",
                 check=False,
-                **nobody(),
+                **unprivileged(),
             )
             said.seek(0)
             assert done.returncode == 0, f"{program}: {said.read()}"
@@ -144,7 +144,7 @@ def running_cluster(programs: str) -> Iterator[Cluster]:
     """A cluster that lives as long as the context; it never runs as root, which PostgreSQL refuses."""
     folder = Path(tempfile.mkdtemp(prefix="pg-", dir=os.environ.get("PYTEST_DEBUG_TEMPROOT", "/tmp")))
     if os.getuid() == 0:
-        shutil.chown(folder, **nobody())
+        shutil.chown(folder, **unprivileged())
     folder.chmod(0o755)
     cluster = Cluster(programs, folder)
     try:
@@ -179,7 +179,11 @@ def running_pooler(program: str, cluster: Cluster) -> Iterator[None]:
     settings = cluster.folder / "pooler.ini"
     settings.write_text(POOLER.format(folder=cluster.folder, user=USER, port=POOL_PORT))
     with subprocess.Popen(
-        [program, str(settings)], cwd="/", stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL, **nobody()
+        [program, str(settings)],
+        cwd="/",
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        **unprivileged(),
     ) as pooler:
         try:
             socket = cluster.folder / f".s.PGSQL.{POOL_PORT}"

@@ -26,7 +26,7 @@ from benchmarks.nemesis.replicated_postgres import DATABASE
 from benchmarks.nemesis.run import NemesisOutcome, Tools, play
 from spectator.errors import EpisodeError
 from spectator.journal.sql_journal import SqlJournal
-from tests.postgres import Cluster, find_programs, nobody
+from tests.postgres import Cluster, find_programs, unprivileged
 
 NOT_PLAYED = "the run is played"
 """The promise that a run breaks if it cannot be played to its end, for any reason."""
@@ -53,7 +53,7 @@ def tools(*, postgres: bool = True) -> Iterator[tuple[Tools, Path]]:
 def _template(programs: str, folder: Path) -> Path:
     """Make a data folder of PostgreSQL with an empty journal."""
     folder.mkdir(mode=0o755)
-    if owner := nobody():
+    if owner := unprivileged():
         shutil.chown(folder, **owner)
     cluster = Cluster(programs, folder)
     cluster.begin()

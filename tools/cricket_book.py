@@ -283,7 +283,9 @@ def _card(book: Book, runs: str, balls: str, fours: str | None = None, sixes: st
         )
     best = max(line[0] for line in book.bat.values())
     return _is(int(runs), best) or (
-        "" if any(line[:2] == [int(runs), int(balls)] for line in book.bat.values()) else "nobody"
+        ""
+        if any(line[:2] == [int(runs), int(balls)] for line in book.bat.values())
+        else "no batter with these"
     )
 
 

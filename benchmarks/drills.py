@@ -428,16 +428,13 @@ def standby_of(cluster: Cluster, programs: str) -> Iterator[Path]:
         [f"{programs}/pg_basebackup", "-h", str(cluster.folder), "-U", "spectator", "-D", str(folder), "-R"],
         check=True, cwd="/", **unprivileged(),
     )  # fmt: skip
-    run, quiet = (
-        [f"{programs}/pg_ctl", "-D", str(folder), "-w"],
-        {"stdout": subprocess.DEVNULL, **unprivileged()},
-    )
-    log = ["-l", str(cluster.folder / "standby.log"), "-o", "-p 5433"]
-    subprocess.run([*run, *log, "start"], check=True, cwd="/", **quiet)
+    run = [f"{programs}/pg_ctl", "-D", str(folder), "-w", "-l", str(cluster.folder / "standby.log")]
+    quiet: dict[str, Any] = {"cwd": "/", "stdout": subprocess.DEVNULL, **unprivileged()}
+    subprocess.run([*run, "-o", "-p 5433", "start"], check=True, **quiet)
     try:
         yield folder
     finally:
-        subprocess.run([*run, "-m", "immediate", "stop"], check=False, cwd="/", **quiet)
+        subprocess.run([*run, "-m", "immediate", "stop"], check=False, **quiet)
 
 
 @contextmanager

@@ -33,8 +33,8 @@ def test_a_start_is_planned_once(serving: Serving, planned: list[str]) -> None:
 
 
 def test_a_fork_is_planned_once(serving: Serving, planned: list[str]) -> None:
-    body = {"environment": "counting", "pace": "max", "options": {"turns": 3}}
-    parent = serving.client.post("/custom/start_episode", json=body).json()["episode_id"]
+    parent = serving.start(environment="counting", options={"turns": 3})
+    serving.finish(parent)
     planned.clear()
     wanted = {"episode_id": parent, "seq": 4, "pace": "max"}
     assert serving.client.post("/custom/fork", json=wanted).status_code == 202
